@@ -1,0 +1,4 @@
+// Command tinyloop trains, loads and serves small looped language models.
+package main
+
+func main() {}

@@ -1,0 +1,2 @@
+// Package cli holds the subcommands.
+package cli

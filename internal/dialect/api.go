@@ -1,0 +1,2 @@
+// Package dialect is the contract of a wire format: Route, Call, Encoder. The dialects themselves are sub-packages.
+package dialect

@@ -1,0 +1,86 @@
+// Package engine is the one decoding loop. One goroutine owns the model: it alone touches KV pages, scheduler and scratch. Others hand it a
+// Request and a Sink. It never waits for a client, never touches a socket, and knows nothing of text, JSON or HTTP.
+package engine
+
+import (
+	"time"
+
+	"tinyloop/internal/sample"
+)
+
+// Mode is how tokens are scheduled over rows and turns. It never changes which tokens come out.
+type Mode uint8
+
+const (
+	Autoregressive Mode = iota
+)
+
+// Request is one prompt with everything that decides its answer. The engine only reads it; the caller must not change it until the last Finish.
+type Request struct {
+	ID     string // for logs only
+	Prompt []int32
+	// MaxTokens is the most tokens to sample per choice; the caller has already clamped it to the window. 0 = prompt only.
+	MaxTokens      int
+	Choices        int     // n: forks after one prefill, 1..; 0 means 1
+	Loops          int     // core passes, 1..HardMax; 0 = the model's default
+	Window, Sinks  int     // cache_window; 0 = everything
+	Stop           []int32 // ids that end a choice (end of text, end of turn); sampled, reported through Token, then Finish(Stop)
+	IgnoreStop     bool
+	MinTokens      int // Stop ids are banned before that many tokens
+	Sampling       sample.Params
+	PromptLogprobs bool // call PromptToken for every prompt token
+	Mode           Mode
+	Deadline       time.Time // zero = none; passing it ends every choice with Finish(Timeout)
+	Priority       int       // reserved
+}
+
+// Why is the reason a choice ended.
+type Why uint8
+
+const (
+	Stop     Why = iota // a stop id was sampled
+	StopSink            // the sink said so (a stop string)
+	Length              // MaxTokens reached
+	Window              // the model's window is full
+	Cancel              // the context ended
+	Timeout             // the deadline passed
+	Fail                // a bug or shutdown; Stats.Err says more
+)
+
+// Sink receives a request's tokens. Every method is called on the engine's goroutine and must return at once: no blocking, no I/O.
+// For each choice: any number of Token, then exactly one Finish. After the Finish of the last choice the engine holds no reference to the request.
+type Sink interface {
+	// Started is called once when the request leaves the queue for the first time.
+	Started()
+	// PromptToken reports the log-probability of Prompt[i]; for i = 0 there is none (c.Logprob is 0, c.Top nil). Only with PromptLogprobs.
+	PromptToken(i int, c sample.Choice)
+	// Token reports one sampled token of a choice; more = false ends that choice with StopSink. c.Top is valid only during the call.
+	Token(choice int, c sample.Choice) (more bool)
+	Finish(choice int, why Why, st Stats)
+}
+
+// Stats is what a choice cost. Times are measured by the engine's clock.
+type Stats struct {
+	PromptTokens, CachedTokens, Tokens int
+	Loops                              int // depth that was run
+	Turns                              int // turns this choice's rows took part in
+	Queued, Prefill, Decode            time.Duration
+	Preempted                          int
+	Err                                error // with Fail
+}
+
+// Contract of the rest of the package:
+//
+//	type Config struct {
+//	    QueueLimit int            // waiting requests beyond which Submit answers fault.Busy; 0 = 256
+//	    MaxSeqs    int            // choices decoding at a time; 0 = 64
+//	    StepRows   int            // rows entering per step (budget of decode + prefill chunk); 0 = 64
+//	    ChunkRows  int            // most prefill rows of one request per step; 0 = StepRows
+//	    NoPrefixCache bool
+//	    Now func() time.Time      // nil = time.Now
+//	}
+//	func New(r model.Runner, c Config) *Engine              // starts the goroutine
+//	func (e *Engine) Submit(ctx context.Context, r *Request, s Sink) error   // fault.Busy at once when the queue is full; fault.Unavailable when closing
+//	func (e *Engine) Health() Health                        // lock-free snapshot: heartbeat age, running, waiting, pages used/total/cached, steps, tokens
+//	func (e *Engine) Drain(ctx context.Context) error       // refuse new work, finish what runs, cancel what remains when ctx ends
+//	func (e *Engine) Close()

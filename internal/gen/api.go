@@ -1,0 +1,140 @@
+// Package gen is the text side of generation: template, tokenise, check, stop strings, detokenise. gen.Request in, gen.Event out: the one neutral
+// language between the dialects and the engine. A whole answer is a fold over the events of the stream, so the two can never differ.
+package gen
+
+import (
+	"time"
+
+	"tinyloop/internal/chat"
+	"tinyloop/internal/sample"
+	"tinyloop/internal/tok"
+)
+
+// Request is what a dialect asks for. Exactly one of Messages, Prompt, PromptIDs is set. Field names in errors are the names of the Go
+// fields in snake case (max_tokens, top_p, stop[1], messages[0].role, prompt[3], loops, cache_window, …); a dialect whose name differs renames them.
+type Request struct {
+	ID        string
+	Messages  []chat.Message
+	Prompt    *string // "" = from the start token
+	PromptIDs []tok.ID
+
+	MaxTokens          *int // nil or -1 = until the end or the window; over the room = fault.TooLong when explicit
+	Loops              *int
+	Effort             string // reasoning_effort, used only when Loops is nil: none, minimal, low, medium, high, xhigh, max
+	CacheWindow        *int
+	CacheSinks         *int // default 4
+	N                  int  // 0 = 1; 1..128
+	BestOf             int
+	Stop               []string // at most 16, none empty
+	StopIDs            []tok.ID
+	IgnoreEOS          bool
+	MinTokens          int
+	Seed               *uint64 // nil = random; the effective one is reported
+	Temperature        *float64
+	TopK               *int
+	TopP, MinP         *float64
+	Repeat             *float64
+	RepeatLast         *int
+	Presence           *float64
+	Frequency          *float64
+	LogitBias          map[tok.ID]float64
+	Logprobs           bool
+	TopLogprobs        int
+	Echo               bool   // emit the prompt text (and its logprobs when asked) before the answer
+	Mode               string // "" or "autoregressive"; others fault.Unsupported
+	Timeout            time.Duration
+	FitWindow          bool // drop whole oldest turns (never the system message, never the last) until the conversation fits
+	NoGenerationPrompt bool
+	NoCache            bool
+}
+
+// Kind tells events apart.
+type Kind uint8
+
+const (
+	Delta  Kind = iota // one sampled token of a choice, with the text it released ("" while a character or a possible stop string is held back)
+	Flush              // text released at the end without a token
+	Prompt             // echo: one prompt token
+	Done               // the choice ended
+)
+
+// Logprob is one token with the distribution around it, as the model gave it.
+type Logprob struct {
+	ID      tok.ID
+	Text    string // lossy
+	Bytes   []byte // exact
+	Logprob float32
+	First   bool // first prompt token: no logprob (null)
+	Top     []Logprob
+}
+
+// Event is one step of one choice. Slices and strings belong to the receiver.
+type Event struct {
+	Kind     Kind
+	Choice   int
+	Index    int    // token index within the choice (Delta, Prompt)
+	ID       tok.ID // sampled token, -1 for Flush and Done
+	Text     string
+	Logprobs []Logprob // entries whose text this event releases (none for tokens wholly cut by a stop string)
+	Finish   Finish    // Done only
+	Err      error     // Done with FinishError: a *fault.Error
+	Stats    Stats     // Done only
+}
+
+// Finish is why a choice ended.
+type Finish uint8
+
+const (
+	FinishStop   Finish = iota // a stop id or stop string
+	FinishLength               // MaxTokens
+	FinishWindow               // the window is full (dialects say "length", stats say which)
+	FinishTimeout
+	FinishCancel
+	FinishError
+)
+
+// Stats goes with Done. Times are wall times since the request came in.
+type Stats struct {
+	PromptTokens, CachedTokens, CompletionTokens int // completion counts every sampled token, the ending one included
+	Loops                                        int
+	MeanLoops                                    float64
+	Turns                                        int
+	StopString                                   string // the stop string that matched
+	StopID                                       tok.ID // the stop token, -1 otherwise
+	Seed                                         uint64
+	Queued, TTFT, Prefill, Decode, Wall          time.Duration
+	TokensPerSecond                              float64 // tokens after the first / time after the first; 0 when unknown
+	Warnings                                     []string
+	Mode                                         string
+}
+
+// Contract of the rest of the package:
+//
+//	type Generator struct { … }     // one loaded model: tokenizer, template, engine; safe for concurrent use
+//	func New(e *engine.Engine, t *tok.Tokenizer, tm *chat.Template, info Info, lim Limits) *Generator
+//	// Generate validates everything, then submits. No event exists before it returns nil.
+//	func (g *Generator) Generate(ctx context.Context, r *Request) (*Stream, error)
+//	// Next appends all new events to buf, waiting for at least one; io.EOF after the Done of the last choice.
+//	func (s *Stream) Next(ctx context.Context, buf []Event) ([]Event, error)
+//	func (s *Stream) Prompt() []tok.ID; Seed() uint64; MaxTokens() int (effective); Warnings() []string
+//	func (s *Stream) Close()        // cancels what is left
+//	// Fold collects a whole answer from the same events.
+//	func Fold(ctx context.Context, s *Stream) ([]Answer, error)
+//	type Answer struct { Text string; IDs []tok.ID; Logprobs []Logprob; PromptLogprobs []Logprob; Finish Finish; Stats Stats }
+//	func (g *Generator) Info() Info; Tokenizer(); Template(); Engine()
+//	type Limits struct { MaxSeqLen int; DefaultTimeout, MaxTimeout time.Duration; … }
+type Info struct {
+	Name, Path, Family, Quant string
+	Params                    int64 // unique
+	UnrolledParams            int64 // at the default loops
+	Bytes                     int64 // weights in memory
+	Vocab, Context            int   // Context is the effective window (min of model and configuration)
+	TrainedContext            int
+	Loops                     struct{ Default, TrainedMin, TrainedMean, TrainedMax, HardMax int }
+	Created                   time.Time
+	License, Hash             string
+	KVBytesPerToken           int64 // at default loops
+	KVType                    string
+}
+
+var _ = sample.LogprobFloor // the floor of Logprob

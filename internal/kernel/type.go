@@ -1,0 +1,66 @@
+// Package kernel holds the inner loops on slices and the number formats: portable Go, and assembly of the same order beside it.
+//
+// One definition per format (law): matvec, few-row and many-row products are schedules of the same sums, with equal bits for
+// every batch, chunk, thread count and instruction set.
+//
+//   - f32, f16, bf16 weights: each output accumulates w*x over k in ascending order in one lane, with fused multiply-add.
+//   - block-quantised weights: the activation row is quantised to int8 per block of 32 by one function; block dots are exact
+//     integers; over blocks in ascending order acc = acc + float32(dot)*(ws*as), rounded after each operation (no fused step),
+//     plus, for formats with a minimum, acc + (min*as)*float32(sum of the block's int8 activations).
+//   - attention: positions ascending, absolute position mod 16 is the lane; maximum first, then exp, sum, weighted values.
+//   - norms, softmax, exp: one order, one polynomial, on every instruction set.
+//
+// Workers split output rows, heads or tokens, never a reduction.
+package kernel
+
+import "fmt"
+
+// Type is a number format of tensor data, numbered as in GGUF files.
+type Type uint32
+
+const (
+	F32  Type = 0
+	F16  Type = 1
+	Q4_0 Type = 2
+	Q4_1 Type = 3
+	Q5_0 Type = 6
+	Q5_1 Type = 7
+	Q8_0 Type = 8
+	BF16 Type = 30
+)
+
+type typeInfo struct {
+	name         string
+	block, bytes int // values and bytes of one block
+}
+
+var typeTable = map[Type]typeInfo{
+	F32: {"f32", 1, 4}, F16: {"f16", 1, 2}, BF16: {"bf16", 1, 2},
+	Q4_0: {"q4_0", 32, 18}, Q4_1: {"q4_1", 32, 20}, Q5_0: {"q5_0", 32, 22}, Q5_1: {"q5_1", 32, 24}, Q8_0: {"q8_0", 32, 34},
+}
+
+// Known says whether this build can read the format.
+func (t Type) Known() bool { _, ok := typeTable[t]; return ok }
+
+// Block gives the number of values in one block (1 for plain formats).
+func (t Type) Block() int { return typeTable[t].block }
+
+// BlockBytes gives the number of bytes of one block.
+func (t Type) BlockBytes() int { return typeTable[t].bytes }
+
+func (t Type) String() string {
+	if i, ok := typeTable[t]; ok {
+		return i.name
+	}
+	return fmt.Sprintf("type(%d)", uint32(t))
+}
+
+// ParseType finds a format by its name, as in "q8_0".
+func ParseType(name string) (Type, bool) {
+	for t, i := range typeTable {
+		if i.name == name {
+			return t, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,39 @@
+package model
+
+// Row is the unit of work: one position of one sequence at one loop. The caller (the engine) owns it and everything it points to; the model
+// only reads it, and advances Loop in Turn.
+type Row struct {
+	Token int32
+	Pos   int32
+	Loop  int32 // core passes done so far: 0 after Enter
+	Depth int32 // core passes this row will make in all; fixes the coda's KV slots
+	State int32 // index of the row's hidden state in the Scratch, unique among live rows, 0 <= State < MaxRows
+
+	// Pages[slot][pos/16] is the page of the KV store that holds the position in that slot. Entries beyond what the row reads or
+	// writes may be -1. Shared between the rows of a sequence.
+	Pages [][]int32
+
+	Window, Sinks int32 // 0 = full attention; else positions [0,Sinks) and (Pos-Window, Pos]
+	Want          bool  // Leave computes logits for this row
+}
+
+// Runner is the three calls of the forward pass. *Model with its Scratch is one; tests have a scripted one. All calls come from the one
+// goroutine that owns the model. Any admissible order of rows gives bitwise equal results: row (i, t) may run when every earlier position of its
+// sequence has its loop-t K/V in the pages, or is in the same call. Rows of one sequence in a call must be in ascending position.
+type Runner interface {
+	Enter(rows []Row)        // embed and prelude blocks; writes prelude K/V
+	Turn(rows []Row)         // one pass through the core for every row, each at its own loop; writes core K/V; Loop++
+	Leave(rows []Row)        // coda blocks for every row, then norm and head for rows with Want
+	Logits(i int) []float32  // logits of rows[i] of the last Leave (Want only); valid until the next call
+	CopyPage(dst, src int32) // copy-on-write of a KV page
+	Limits() Limits
+}
+
+// Limits is what a scheduler must know of a Runner.
+type Limits struct {
+	Vocab, Context      int
+	Prelude, Core, Coda int // blocks of each part = slots of each group
+	Loops               Loops
+	MaxRows             int // most rows alive at a time (states)
+	Pages               int // pages of the KV store
+}
