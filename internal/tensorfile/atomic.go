@@ -1,0 +1,76 @@
+package tensorfile
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/hex"
+	"io"
+	"os"
+	"path/filepath"
+
+	"tinyloop/internal/fault"
+)
+
+// WriteAtomic writes a file so that its name always stands for a whole one: body fills a temporary file in the same folder, which is synced and
+// then renamed over path. After an error path is as it was and the temporary file is gone. A reader that has the old file mapped keeps it.
+func WriteAtomic(path string, body func(w io.Writer) error) (err error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return pathError(fault.Invalid, codeDirectory, "%s is a folder, expected the name of a file to write", path)
+	}
+	folder := filepath.Dir(path)
+	f, err := os.OpenFile(filepath.Join(folder, tempName()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return writeFault(path, err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	w := bufio.NewWriterSize(f, 1<<20)
+	if err := body(w); err != nil {
+		return err
+	}
+	if err := finishFile(f, w); err != nil {
+		return writeFault(path, err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return writeFault(path, err)
+	}
+	return syncFolder(folder)
+}
+
+func finishFile(f *os.File, w *bufio.Writer) error {
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// tempName is short, so that it fits wherever the real name does.
+func tempName() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return ".tinyloop-" + hex.EncodeToString(b[:]) + ".tmp"
+}
+
+// syncFolder makes the rename itself durable. Systems that cannot sync a folder say so; the file is whole all the same.
+func syncFolder(folder string) error {
+	d, err := os.Open(folder)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	d.Sync()
+	return nil
+}
+
+func writeFault(path string, err error) error {
+	e := pathError(fault.Invalid, "file_not_written", "%s cannot be written", path)
+	e.Err = err
+	return e
+}
