@@ -1,0 +1,95 @@
+package kernel
+
+import (
+	"math"
+
+	"tinyloop/internal/invariants"
+)
+
+// Input holds up to a fixed number of activation rows of one width: f32, and beside them the int8 form that quantised products read. Different workers
+// may write and Prepare different rows at once.
+type Input struct {
+	rows, k int
+	ldx     int // floats from row to row
+	x       []float32
+
+	blocks int       // per row, 0 when k is no multiple of 32
+	q      []int8    // [rows][k]
+	scale  []float32 // [rows][blocks]
+	sum    []int32   // [rows][blocks]: the sum of the block's codes
+}
+
+// NewInput makes room for rows of width k. Rows are kept off multiples of 2 KiB: at such strides the rows of one product would fight for the same
+// sets of the cache.
+func NewInput(rows, k int) *Input {
+	in := &Input{rows: rows, k: k, ldx: roundUp(k, Panel)}
+	if in.ldx%512 == 0 {
+		in.ldx += Panel
+	}
+	in.x = make([]float32, rows*in.ldx)
+	if k%qk == 0 {
+		in.blocks = k / qk
+		in.q = make([]int8, rows*k)
+		in.scale = make([]float32, rows*in.blocks)
+		in.sum = make([]int32, rows*in.blocks)
+	}
+	return in
+}
+
+// Rows gives the number of rows there is room for, Width their width.
+func (in *Input) Rows() int  { return in.rows }
+func (in *Input) Width() int { return in.k }
+
+// F32 gives row i, width values, to write before Prepare. It stays valid as long as the Input.
+func (in *Input) F32(i int) []float32 { return in.x[i*in.ldx : i*in.ldx+in.k : i*in.ldx+in.k] }
+
+// Prepare makes rows [lo, hi) ready for products with w: it quantises them if w is quantised and does nothing otherwise. It depends on the rows' values only,
+// so that doing it twice changes nothing. Callers put a barrier between the last Prepare and MatMul.
+func (in *Input) Prepare(w *Matrix, lo, hi int) {
+	invariants.Check(w.K == in.k, "kernel: input width differs from the matrix")
+	if !w.quantised() {
+		return
+	}
+	for r := lo; r < hi; r++ {
+		b := r * in.blocks
+		quantiseRow(in.q[r*in.k:(r+1)*in.k], in.scale[b:b+in.blocks], in.sum[b:b+in.blocks], in.F32(r))
+	}
+}
+
+// The limits of the activation quantiser, as bits of |x|: below tinyBits (2^-100) the whole block counts as zero, since 127/amax would leave the range; from
+// infBits on (infinity, NaN) the block's scale is NaN, so that a poisoned row shows instead of passing as numbers.
+const (
+	tinyBits = (127 - 100) << 23
+	infBits  = 0x7f800000
+)
+
+// quantiseRowGeneric writes the codes of x, len(x) a multiple of 32: per block scale = amax/127, code = x*(127/amax) rounded to nearest even, and the sum of
+// the codes.
+func quantiseRowGeneric(q []int8, scale []float32, sum []int32, x []float32) {
+	for b := range scale {
+		scale[b], sum[b] = quantiseBlock(q[b*qk:b*qk+qk], x[b*qk:b*qk+qk])
+	}
+}
+
+func quantiseBlock(q []int8, x []float32) (scale float32, sum int32) {
+	var top uint32
+	for _, v := range x {
+		top = max(top, math.Float32bits(v)&0x7fffffff)
+	}
+	if top < tinyBits || top >= infBits {
+		clear(q)
+		if top >= infBits {
+			scale = math.Float32frombits(0x7fc00000)
+		}
+		return scale, 0
+	}
+	amax := math.Float32frombits(top)
+	inv := 127 / amax
+	for i, v := range x {
+		// Adding the magic number rounds to nearest even, as the vector conversion does; |v*inv| is at most 127.00003.
+		c := int32(math.Float32bits(float32(v*inv)+expMagic)) - int32(math.Float32bits(expMagic))
+		q[i] = int8(c)
+		sum += c
+	}
+	return amax / 127, sum
+}

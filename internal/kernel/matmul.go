@@ -1,0 +1,76 @@
+package kernel
+
+import "tinyloop/internal/invariants"
+
+// MatMul computes dst[r*ldd+n] = sum over k of in[r][k]*w[n][k] for r in [0, rows) and the outputs n of panels [p0, p1), up to N. Prepare must cover the rows.
+// Workers call it at the same time on different panels of the same matrix. Every output has the same bits whatever rows, p0 and p1 are.
+func MatMul(dst []float32, ldd int, in *Input, rows int, w *Matrix, p0, p1 int) {
+	invariants.Check(in.k == w.K && rows <= in.rows, "kernel: input does not fit the product")
+	if rows == 0 {
+		return
+	}
+	whole := min(p1, w.N/Panel)
+	if p0 < whole {
+		w.multiply(dst[p0*Panel:], ldd, in, 0, rows, p0, whole)
+	}
+	if whole = max(p0, whole); whole < p1 {
+		w.lastPanel(dst, ldd, in, rows)
+	}
+}
+
+// tileRows is the largest number of rows of one call of a vector kernel.
+const tileRows = 4
+
+// lastPanel computes the panel that N cuts through, beside dst, and copies what belongs to it.
+func (m *Matrix) lastPanel(dst []float32, ldd int, in *Input, rows int) {
+	var tmp [tileRows * Panel]float32
+	p := m.N / Panel
+	for r := 0; r < rows; r += tileRows {
+		n := min(tileRows, rows-r)
+		m.multiply(tmp[:], Panel, in, r, r+n, p, p+1)
+		for i := range n {
+			copy(dst[(r+i)*ldd+p*Panel:(r+i)*ldd+m.N], tmp[i*Panel:])
+		}
+	}
+}
+
+// multiply computes whole panels [p0, p1) for rows [r0, r1); dst starts at row r0, panel p0.
+func (m *Matrix) multiply(dst []float32, ldd int, in *Input, r0, r1, p0, p1 int) {
+	switch m.lay {
+	case layF32:
+		mulF32(dst, ldd, in.x[r0*in.ldx:], in.ldx, r1-r0, m.f32[p0*m.K*Panel:p1*m.K*Panel], m.K)
+	case layF16:
+		mulF16(dst, ldd, in.x[r0*in.ldx:], in.ldx, r1-r0, m.half[p0*m.K*Panel:p1*m.K*Panel], m.K)
+	case layBF16:
+		mulBF16(dst, ldd, in.x[r0*in.ldx:], in.ldx, r1-r0, m.half[p0*m.K*Panel:p1*m.K*Panel], m.K)
+	default:
+		a := quantRows{q: in.q[r0*in.k:], scale: in.scale[r0*in.blocks:], sum: in.sum[r0*in.blocks:], rows: r1 - r0, blocks: in.blocks}
+		mulQuant(dst, ldd, a, m.quantPanels(p0, p1))
+	}
+}
+
+// quantRows is a run of quantised activation rows: q [rows][blocks*32], scale and sum [rows][blocks].
+type quantRows struct {
+	q            []int8
+	scale        []float32
+	sum          []int32
+	rows, blocks int
+}
+
+// quantPanels is a run of quantised weight panels.
+type quantPanels struct {
+	lay          layout
+	code         []int8
+	scales, mins []uint16
+	panels       int
+}
+
+func (m *Matrix) quantPanels(p0, p1 int) quantPanels {
+	blocks := m.K / qk
+	per := len(m.code) / m.Panels() // code bytes of one panel
+	w := quantPanels{lay: m.lay, code: m.code[p0*per : p1*per], scales: m.scales[p0*blocks*Panel : p1*blocks*Panel], panels: p1 - p0}
+	if m.hasMin() {
+		w.mins = m.mins[p0*blocks*Panel : p1*blocks*Panel]
+	}
+	return w
+}

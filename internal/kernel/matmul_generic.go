@@ -1,0 +1,102 @@
+package kernel
+
+// The portable products: the definition of every format, and what vector code is tested against.
+
+// mulF32Generic multiplies rows of x, ldx floats apart, by whole panels: each output sums over k in ascending order with one rounding a step.
+func mulF32Generic(dst []float32, ldd int, x []float32, ldx, rows int, w []float32, k int) {
+	for p := range len(w) / (k * Panel) {
+		panel := w[p*k*Panel : (p+1)*k*Panel]
+		for r := range rows {
+			var acc [Panel]float32
+			for i, v := range x[r*ldx : r*ldx+k] {
+				col := (*[Panel]float32)(panel[i*Panel:])
+				for l, wv := range col {
+					acc[l] = fma32(wv, v, acc[l])
+				}
+			}
+			copy(dst[r*ldd+p*Panel:], acc[:])
+		}
+	}
+}
+
+// mulHalfGeneric is mulF32Generic for 16-bit weights, widened exactly by conv.
+func mulHalfGeneric(dst []float32, ldd int, x []float32, ldx, rows int, w []uint16, k int, conv func(uint16) float32) {
+	for p := range len(w) / (k * Panel) {
+		panel := w[p*k*Panel : (p+1)*k*Panel]
+		for r := range rows {
+			var acc [Panel]float32
+			for i, v := range x[r*ldx : r*ldx+k] {
+				col := (*[Panel]uint16)(panel[i*Panel:])
+				for l, wv := range col {
+					acc[l] = fma32(conv(wv), v, acc[l])
+				}
+			}
+			copy(dst[r*ldd+p*Panel:], acc[:])
+		}
+	}
+}
+
+// mulQuantGeneric multiplies quantised rows by quantised panels: exact integer dots of a block, then, blocks ascending,
+// acc += dot*(ws*as) and, with minima, acc += (min*as)*sum, every operation rounded to f32.
+func mulQuantGeneric(dst []float32, ldd int, a quantRows, w quantPanels) {
+	per := len(w.code) / max(1, w.panels*a.blocks)
+	for p := range w.panels {
+		for r := range a.rows {
+			var acc [Panel]float32
+			for b := range a.blocks {
+				wb, ab := p*a.blocks+b, r*a.blocks+b
+				dot := blockDots(w.lay, w.code[wb*per:(wb+1)*per], (*[qk]int8)(a.q[ab*qk:]), a.sum[ab])
+				addBlock(&acc, &dot, w.scales[wb*Panel:], a.scale[ab])
+				if w.mins != nil {
+					addMins(&acc, w.mins[wb*Panel:], a.scale[ab], a.sum[ab])
+				}
+			}
+			copy(dst[r*ldd+p*Panel:], acc[:])
+		}
+	}
+}
+
+func addBlock(acc *[Panel]float32, dot *[Panel]int32, scales []uint16, as float32) {
+	for l, s := range scales[:Panel] {
+		acc[l] += float32(float32(dot[l]) * float32(F16ToF32(s)*as))
+	}
+}
+
+func addMins(acc *[Panel]float32, mins []uint16, as float32, sum int32) {
+	for l, m := range mins[:Panel] {
+		acc[l] += float32(float32(F16ToF32(m)*as) * float32(sum))
+	}
+}
+
+// blockDots gives the integer dots of one block of 16 rows with the activation codes a.
+func blockDots(lay layout, code []int8, a *[qk]int8, sum int32) (dot [Panel]int32) {
+	switch lay {
+	case layQ8:
+		for g := range 8 {
+			a0, a1, a2, a3 := int32(a[4*g]), int32(a[4*g+1]), int32(a[4*g+2]), int32(a[4*g+3])
+			w := (*[4 * Panel]int8)(code[g*4*Panel:])
+			for l := range dot {
+				dot[l] += int32(w[4*l])*a0 + int32(w[4*l+1])*a1 + int32(w[4*l+2])*a2 + int32(w[4*l+3])*a3
+			}
+		}
+	case layQ8Min: // codes are 0..31: the same bytes, signed or not
+		return blockDots(layQ8, code, a, sum)
+	default:
+		for g := range 4 {
+			lo, hi := (*[4]int8)(a[4*g:]), (*[4]int8)(a[4*g+16:])
+			w := (*[4 * Panel]int8)(code[g*4*Panel:])
+			for l := range dot {
+				for i := range 4 {
+					v := uint8(w[4*l+i])
+					dot[l] += int32(v&15)*int32(lo[i]) + int32(v>>4)*int32(hi[i])
+				}
+			}
+		}
+		if lay == layQ4 {
+			for l := range dot {
+				dot[l] -= 8 * sum
+			}
+		}
+	}
+	return dot
+}

@@ -1,0 +1,307 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"math"
+
+	"tinyloop/internal/fault"
+)
+
+// Panel is the number of output rows of one panel: every matrix is cut in panels of 16 rows, and lanes are rows.
+const Panel = 16
+
+// layout is how a matrix lies in memory. Panel p holds rows 16p to 16p+15; rows beyond N are zero.
+//
+//	layF32   [panels][K][16] f32
+//	layF16   [panels][K][16] halves            layBF16 the same with bfloat16
+//	layQ8    [panels][K/32][8 groups][16 rows][4] int8, value k of a block in group k/4
+//	layQ8Min the same with unsigned codes
+//	layQ4    [panels][K/32][4 groups][16 rows][4] bytes: low nibbles are group g, high nibbles group g+4; codes are unsigned, zero point 8
+//	layQ4Min the same with zero point 0
+//
+// The scales (and the minima of the Min layouts) of quantised matrices lie in streams of their own: [panels][K/32][16] halves.
+type layout uint8
+
+const (
+	layF32 layout = iota
+	layF16
+	layBF16
+	layQ8
+	layQ8Min
+	layQ4
+	layQ4Min
+)
+
+// layoutOf says how each source format is held; the choice loses nothing.
+func layoutOf(t Type) layout {
+	switch t {
+	case F32:
+		return layF32
+	case F16:
+		return layF16
+	case BF16:
+		return layBF16
+	case Q8_0, Q5_0:
+		return layQ8
+	case Q5_1:
+		return layQ8Min
+	case Q4_0:
+		return layQ4
+	default:
+		return layQ4Min
+	}
+}
+
+// Matrix is an immutable weight matrix of N rows (outputs) by K columns (inputs), cut in panels of 16 rows. It holds memory outside the heap until
+// Free. Any number of goroutines may read it.
+type Matrix struct {
+	N, K   int
+	Source Type // the format it was read from
+	lay    layout
+
+	f32    []float32 // layF32
+	half   []uint16  // layF16, layBF16
+	code   []int8    // the codes of quantised layouts
+	scales []uint16
+	mins   []uint16
+	mem    arena
+}
+
+// maxMatrixValues bounds N*K so that no size computed from it overflows.
+const maxMatrixValues = 1 << 40
+
+// checkShape gives the number of source bytes of an n by k matrix of format t.
+func checkShape(t Type, n, k int) (int, error) {
+	if !t.Known() {
+		return 0, fault.New(fault.Invalid, "type", "weights of %v are not supported", t)
+	}
+	if n < 1 || k < 1 || k > maxMatrixValues/n {
+		return 0, fault.New(fault.Invalid, "shape", "a matrix of %d rows by %d columns is out of range: both must be at least 1 and their product at most %d", n, k, maxMatrixValues)
+	}
+	if k%t.Block() != 0 {
+		return 0, fault.New(fault.Invalid, "shape", "a row of %d values cannot be %v: the width must be a multiple of %d", k, t, t.Block())
+	}
+	return n * (k / t.Block()) * t.BlockBytes(), nil
+}
+
+// NewMatrix repacks src, row-major data of format t with n rows of k values, into panels. It fails when the shape does not suit the format or src is not
+// exactly n*k values, before memory is taken. src is not kept.
+func NewMatrix(t Type, n, k int, src []byte) (*Matrix, error) {
+	need, err := checkShape(t, n, k)
+	if err != nil {
+		return nil, err
+	}
+	if len(src) != need {
+		return nil, fault.New(fault.Invalid, "data", "a %v matrix of %d by %d takes %d bytes, got %d", t, n, k, need, len(src))
+	}
+	m := &Matrix{N: n, K: k, Source: t, lay: layoutOf(t)}
+	if err := m.allocate(); err != nil {
+		return nil, err
+	}
+	m.fill(src)
+	return m, nil
+}
+
+// allocate maps one region for all streams of the matrix.
+func (m *Matrix) allocate() error {
+	values := m.Panels() * Panel * m.K
+	var main, scale, mins int
+	switch m.lay {
+	case layF32:
+		main = 4 * values
+	case layF16, layBF16:
+		main = 2 * values
+	case layQ8, layQ8Min:
+		main, scale = values, values/qk*2
+	default:
+		main, scale = values/2, values/qk*2
+	}
+	if m.hasMin() {
+		mins = scale
+	}
+	scaleAt := roundUp(main, lineBytes)
+	minAt := roundUp(scaleAt+scale, lineBytes)
+	mem, err := newArena(roundUp(minAt+mins, lineBytes))
+	if err != nil {
+		return err
+	}
+	m.mem = mem
+	body := mem.mem[:main]
+	switch m.lay {
+	case layF32:
+		m.f32 = view[float32](body)
+	case layF16, layBF16:
+		m.half = view[uint16](body)
+	default:
+		m.code = view[int8](body)
+		m.scales = view[uint16](mem.mem[scaleAt : scaleAt+scale])
+		m.mins = view[uint16](mem.mem[minAt : minAt+mins])
+	}
+	return nil
+}
+
+func (m *Matrix) hasMin() bool    { return m.lay == layQ8Min || m.lay == layQ4Min }
+func (m *Matrix) quantised() bool { return m.lay >= layQ8 }
+
+// Panels gives the number of panels, ceil(N/16).
+func (m *Matrix) Panels() int { return (m.N + Panel - 1) / Panel }
+
+// Bytes gives the memory that the matrix holds.
+func (m *Matrix) Bytes() int { return len(m.mem.mem) }
+
+// Free gives the memory back. The matrix must not be used after.
+func (m *Matrix) Free() {
+	m.mem.free()
+	m.f32, m.half, m.code, m.scales, m.mins = nil, nil, nil, nil, nil
+}
+
+// fill writes the panels. Rows are walked 16 at a time with k inside, so that writes are sequential and reads are 16 streams.
+func (m *Matrix) fill(src []byte) {
+	stride := len(src) / m.N
+	for p := range m.Panels() {
+		rows := min(Panel, m.N-p*Panel)
+		part := src[p*Panel*stride : (p*Panel+rows)*stride]
+		switch m.lay {
+		case layF32:
+			fillF32(m.f32[p*Panel*m.K:], part, rows, m.K)
+		case layF16, layBF16:
+			fillHalf(m.half[p*Panel*m.K:], part, rows, m.K)
+		default:
+			m.fillBlocks(p, rows, part)
+		}
+	}
+}
+
+func fillF32(dst []float32, src []byte, rows, k int) {
+	for r := range rows {
+		row := src[r*k*4 : (r+1)*k*4]
+		out := dst[r:]
+		for i := range k {
+			out[i*Panel] = math.Float32frombits(binary.LittleEndian.Uint32(row[4*i:]))
+		}
+	}
+}
+
+func fillHalf(dst []uint16, src []byte, rows, k int) {
+	for r := range rows {
+		row := src[r*k*2 : (r+1)*k*2]
+		out := dst[r:]
+		for i := range k {
+			out[i*Panel] = binary.LittleEndian.Uint16(row[2*i:])
+		}
+	}
+}
+
+// fillBlocks writes the codes, scales and minima of one panel.
+func (m *Matrix) fillBlocks(p, rows int, src []byte) {
+	blocks, size := m.K/qk, m.Source.BlockBytes()
+	words := m.words()[p*blocks*m.wordsPerBlock():]
+	at := p * blocks * Panel
+	for r := range rows {
+		row := src[r*blocks*size : (r+1)*blocks*size]
+		for b := range blocks {
+			blk := row[b*size : b*size+size]
+			m.scales[at+b*Panel+r] = binary.LittleEndian.Uint16(blk)
+			blk = blk[2:]
+			if m.hasMin() {
+				m.mins[at+b*Panel+r] = binary.LittleEndian.Uint16(blk)
+				blk = blk[2:]
+			}
+			m.putBlock(words[b*m.wordsPerBlock()+r:], blk)
+		}
+	}
+}
+
+// words views the codes in units of four values (layQ8) or eight (layQ4): what one row has in one group.
+func (m *Matrix) words() []uint32 { return view[uint32](m.mem.mem[:len(m.code)]) }
+
+func (m *Matrix) wordsPerBlock() int {
+	if m.lay >= layQ4 {
+		return 4 * Panel
+	}
+	return 8 * Panel
+}
+
+// putBlock writes one row's codes of one block, groups 16 words apart.
+func (m *Matrix) putBlock(dst []uint32, codeBytes []byte) {
+	switch m.Source {
+	case Q8_0:
+		for g := range 8 {
+			dst[g*Panel] = binary.NativeEndian.Uint32(codeBytes[4*g:])
+		}
+	case Q4_0, Q4_1:
+		for g := range 4 {
+			dst[g*Panel] = binary.NativeEndian.Uint32(codeBytes[4*g:])
+		}
+	default:
+		var c codes
+		zero := int8(0)
+		if m.Source == Q5_0 {
+			zero = 16
+		}
+		c.nibbles(codeBytes[4:], binary.LittleEndian.Uint32(codeBytes), zero)
+		for g := range 8 {
+			q := [4]byte{byte(c.q[4*g]), byte(c.q[4*g+1]), byte(c.q[4*g+2]), byte(c.q[4*g+3])}
+			dst[g*Panel] = binary.NativeEndian.Uint32(q[:])
+		}
+	}
+}
+
+// Row writes row i, K values, exactly as Dequantize gives them from the source.
+func (m *Matrix) Row(dst []float32, i int) {
+	p, r := i/Panel, i%Panel
+	dst = dst[:m.K]
+	switch m.lay {
+	case layF32:
+		for k := range dst {
+			dst[k] = m.f32[(p*m.K+k)*Panel+r]
+		}
+	case layF16:
+		for k := range dst {
+			dst[k] = F16ToF32(m.half[(p*m.K+k)*Panel+r])
+		}
+	case layBF16:
+		for k := range dst {
+			dst[k] = BF16ToF32(m.half[(p*m.K+k)*Panel+r])
+		}
+	default:
+		m.rowBlocks(dst, p, r)
+	}
+}
+
+func (m *Matrix) rowBlocks(dst []float32, p, r int) {
+	blocks := m.K / qk
+	c := codes{hasMin: m.hasMin()}
+	for b := range blocks {
+		at := (p*blocks+b)*Panel + r
+		c.d = F16ToF32(m.scales[at])
+		if c.hasMin {
+			c.m = F16ToF32(m.mins[at])
+		}
+		m.getCodes(&c, p*blocks+b, r)
+		out := dst[b*qk : b*qk+qk]
+		for i := range out {
+			out[i] = c.value(i)
+		}
+	}
+}
+
+// getCodes reads row r's codes of a block, numbered over all panels.
+func (m *Matrix) getCodes(c *codes, block, r int) {
+	if m.lay < layQ4 {
+		w := m.code[block*qk*Panel+r*4:]
+		for i := range c.q {
+			c.q[i] = w[i/4*4*Panel+i%4]
+		}
+		return
+	}
+	zero := int8(8)
+	if m.lay == layQ4Min {
+		zero = 0
+	}
+	w := m.code[block*qk/2*Panel+r*4:]
+	for i := range 16 {
+		v := byte(w[i/4*4*Panel+i%4])
+		c.q[i], c.q[i+16] = int8(v&15)-zero, int8(v>>4)-zero
+	}
+}

@@ -1,0 +1,50 @@
+package kernel
+
+import "math"
+
+// maxGeneric gives the largest value of x, -Inf for none; NaN never wins.
+func maxGeneric(x []float32) float32 {
+	m := float32(math.Inf(-1))
+	for _, v := range x {
+		if v > m {
+			m = v
+		}
+	}
+	return m
+}
+
+// expSumGeneric replaces x, len(x) a multiple of 16, by e^(x-top) and adds value i to sums[i mod 16], in ascending order.
+func expSumGeneric(x []float32, top float32, sums *[Panel]float32) {
+	for ; len(x) >= Panel; x = x[Panel:] {
+		for l, v := range x[:Panel] {
+			e := exp32(v - top)
+			x[l] = e
+			sums[l] += e
+		}
+	}
+}
+
+// SoftmaxStats gives the largest value of x and the sum of e^(x-max), so that log p[i] = x[i] - max - log(sum). Value i adds to one of 16 double sums, i mod 16,
+// which are added in ascending order. NaN in x makes the sum NaN; of no values, or of -Inf alone, max is -Inf.
+func SoftmaxStats(x []float32) (max float32, sumExp float64) {
+	max = maxOf(x)
+	var lanes [Panel]float64
+	for i, v := range x {
+		lanes[i%Panel] += float64(exp32(v - max))
+	}
+	for _, s := range lanes {
+		sumExp += s
+	}
+	return max, sumExp
+}
+
+// ArgMax gives the index of the largest value, the lowest on ties. NaN never wins; without any number the answer is 0.
+func ArgMax(x []float32) int {
+	top := maxOf(x)
+	for i, v := range x {
+		if v == top {
+			return i
+		}
+	}
+	return 0
+}
