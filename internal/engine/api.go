@@ -29,6 +29,7 @@ type Request struct {
 	MinTokens      int // Stop ids are banned before that many tokens
 	Sampling       sample.Params
 	PromptLogprobs bool // call PromptToken for every prompt token
+	NoCache        bool // neither use nor fill the prefix cache
 	Mode           Mode
 	Deadline       time.Time // zero = none; passing it ends every choice with Finish(Timeout)
 	Priority       int       // reserved
@@ -68,19 +69,3 @@ type Stats struct {
 	Preempted                          int
 	Err                                error // with Fail
 }
-
-// Contract of the rest of the package:
-//
-//	type Config struct {
-//	    QueueLimit int            // waiting requests beyond which Submit answers fault.Busy; 0 = 256
-//	    MaxSeqs    int            // choices decoding at a time; 0 = 64
-//	    StepRows   int            // rows entering per step (budget of decode + prefill chunk); 0 = 64
-//	    ChunkRows  int            // most prefill rows of one request per step; 0 = StepRows
-//	    NoPrefixCache bool
-//	    Now func() time.Time      // nil = time.Now
-//	}
-//	func New(r model.Runner, c Config) *Engine              // starts the goroutine
-//	func (e *Engine) Submit(ctx context.Context, r *Request, s Sink) error   // fault.Busy at once when the queue is full; fault.Unavailable when closing
-//	func (e *Engine) Health() Health                        // lock-free snapshot: heartbeat age, running, waiting, pages used/total/cached, steps, tokens
-//	func (e *Engine) Drain(ctx context.Context) error       // refuse new work, finish what runs, cancel what remains when ctx ends
-//	func (e *Engine) Close()

@@ -62,12 +62,3 @@ func clampLogprob(x float64) float32 {
 	}
 	return float32(x)
 }
-
-// Contract of the rest of the package (bodies in their own files):
-//
-//	type Sampler struct{ … }                       // scratch of one owner; no allocation per Pick in steady state
-//	func New(vocab int) *Sampler
-//	// Pick draws the token of output position pos of choice number choice. logits is not changed. prompt and output are the tokens so far.
-//	func (s *Sampler) Pick(logits []float32, p *Params, choice, pos int, prompt, output []int32) Choice
-//	// Score gives the log-probability of id, and p.Top alternatives, without drawing (prompt logprobs).
-//	func (s *Sampler) Score(logits []float32, id int32, top int) Choice

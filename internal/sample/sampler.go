@@ -1,0 +1,210 @@
+package sample
+
+import "math"
+
+// Sampler holds the scratch of one owner: no method allocates once the scratch has its size. It is not safe for concurrent use.
+type Sampler struct {
+	logits []float32 // the row after penalties and bias, NaN replaced
+	weight []float64 // exp((logit-max)/temperature) of the candidates
+	order  []int32   // candidate ids, permuted by partial selection
+	count  []int32   // occurrences of a token; all zero between uses
+	seen   []int32   // ids whose count is not zero: the undo list
+	top    []Alt
+}
+
+// New makes a Sampler for rows of vocab logits.
+func New(vocab int) *Sampler {
+	return &Sampler{
+		logits: make([]float32, vocab), weight: make([]float64, vocab), order: make([]int32, vocab),
+		count: make([]int32, vocab), seen: make([]int32, 0, vocab), top: make([]Alt, 0, 32),
+	}
+}
+
+// Pick draws the token of output position pos of choice number choice. prompt and output are the tokens so far; logits is not changed and
+// must have the length given to New.
+//
+// The order is fixed: repetition penalty, presence and frequency penalty, bias; then temperature, top_k, top_p, min_p; then one inverse-CDF
+// draw over the tokens that are left, in ascending id, with Uniform(p.Seed, choice, pos). Of equal logits the lower id is the better one,
+// in greedy choice as in every truncation. A NaN counts as minus infinity. If nothing is left (everything banned), the answer is the
+// greedy choice of the row as the model gave it.
+func (s *Sampler) Pick(logits []float32, p *Params, choice, pos int, prompt, output []int32) Choice {
+	id := s.draw(logits, p, choice, pos, prompt, output)
+	if !p.Logprobs {
+		return Choice{ID: id}
+	}
+	return s.Score(logits, id, p.Top)
+}
+
+// Score gives the log-probability of id, and the top most probable alternatives, without drawing. The sum behind it runs in float64 and in
+// ascending id, so it does not depend on anything but the row. An id outside the row has LogprobFloor.
+func (s *Sampler) Score(logits []float32, id int32, top int) Choice {
+	lse := logSumExp(logits)
+	c := Choice{ID: id, Logprob: LogprobFloor}
+	if id >= 0 && int(id) < len(logits) {
+		c.Logprob = clampLogprob(finite(logits[id]) - lse)
+	}
+	if top > 0 {
+		c.Top = s.best(logits, min(top, len(logits)), lse)
+	}
+	return c
+}
+
+// draw is Pick without the report.
+func (s *Sampler) draw(logits []float32, p *Params, choice, pos int, prompt, output []int32) int32 {
+	row := logits
+	if p.adjusts() {
+		row = s.adjust(logits, p, prompt, output)
+	}
+	best := argmax(row)
+	if finite(row[best]) == math.Inf(-1) {
+		return argmax(logits)
+	}
+	if !(p.Temperature > 0) {
+		return best
+	}
+	return s.spin(row, p, best, Uniform(p.Seed, choice, pos))
+}
+
+// adjusts says whether p changes logits before the temperature.
+func (p *Params) adjusts() bool {
+	return p.repeats() || p.Presence != 0 || p.Frequency != 0 || len(p.Bias) > 0
+}
+
+func (p *Params) repeats() bool { return p.Repeat > 0 && p.Repeat != 1 }
+
+// adjust applies penalties and bias to a copy of the row.
+func (s *Sampler) adjust(logits []float32, p *Params, prompt, output []int32) []float32 {
+	row := s.logits
+	copy(row, logits)
+	if p.repeats() {
+		s.repeat(row, p, prompt, output)
+	}
+	if p.Presence != 0 || p.Frequency != 0 {
+		s.tally(output)
+		for _, id := range s.seen {
+			row[id] -= p.Presence + p.Frequency*float32(s.count[id])
+		}
+		s.clear()
+	}
+	for _, b := range p.Bias {
+		if b.ID < 0 || int(b.ID) >= len(row) {
+			continue
+		}
+		if b.Value <= Ban {
+			row[b.ID] = float32(math.Inf(-1))
+		} else {
+			row[b.ID] += b.Value
+		}
+	}
+	return row
+}
+
+// repeat divides positive and multiplies negative logits of the tokens in the last RepeatLast of prompt and output (Keskar et al. 2019, CTRL).
+func (s *Sampler) repeat(row []float32, p *Params, prompt, output []int32) {
+	last := p.RepeatLast
+	if last == 0 {
+		last = 64
+	}
+	if last < 0 {
+		last = len(prompt) + len(output)
+	}
+	o := output[max(0, len(output)-last):]
+	s.tally(o)
+	s.tally(prompt[max(0, len(prompt)-(last-len(o))):])
+	for _, id := range s.seen {
+		if row[id] > 0 {
+			row[id] /= p.Repeat
+		} else {
+			row[id] *= p.Repeat
+		}
+	}
+	s.clear()
+}
+
+// tally adds the tokens to count; ids outside the row are not counted.
+func (s *Sampler) tally(ids []int32) {
+	for _, id := range ids {
+		if id < 0 || int(id) >= len(s.count) {
+			continue
+		}
+		if s.count[id] == 0 {
+			s.seen = append(s.seen, id)
+		}
+		s.count[id]++
+	}
+}
+
+func (s *Sampler) clear() {
+	for _, id := range s.seen {
+		s.count[id] = 0
+	}
+	s.seen = s.seen[:0]
+}
+
+// spin draws at a temperature above zero. best is the greedy choice of row, which is finite.
+func (s *Sampler) spin(row []float32, p *Params, best int32, u float64) int32 {
+	max, t := finite(row[best]), float64(p.Temperature)
+	keep := s.order[:0]
+	for id := range row {
+		if l := finite(row[id]); l > math.Inf(-1) {
+			keep = append(keep, int32(id))
+		}
+	}
+	cut := p.TopK > 0 && p.TopK < len(keep)
+	if cut {
+		selectBest(keep, row, p.TopK)
+		keep = keep[:p.TopK]
+	}
+	for _, id := range keep {
+		s.weight[id] = weight(finite(row[id])-max, t)
+	}
+	if p.TopP > 0 && p.TopP < 1 {
+		keep, cut = s.nucleus(keep, row, float64(p.TopP)), true
+	}
+	last := int32(len(row)) // the worst kept token; everything better is kept
+	if cut {
+		last = worst(keep, row)
+	}
+	return s.invert(row, last, float64(p.MinP), u)
+}
+
+// weight is exp(d/t) for d <= 0, without the quotient of two zeros.
+func weight(d, t float64) float64 {
+	if d == 0 {
+		return 1
+	}
+	return math.Exp(d / t)
+}
+
+// invert walks the tokens not worse than last whose weight is at least floor (the best one has weight 1), in ascending id, to the one whose
+// share of the total holds u.
+func (s *Sampler) invert(row []float32, last int32, floor, u float64) int32 {
+	floor = min(floor, 1)
+	var total float64
+	for id := range row {
+		if s.kept(row, int32(id), last, floor) {
+			total += s.weight[id]
+		}
+	}
+	target, sum, pick := u*total, 0.0, int32(0)
+	for id := range row {
+		if !s.kept(row, int32(id), last, floor) || s.weight[id] == 0 {
+			continue
+		}
+		pick = int32(id)
+		if sum += s.weight[id]; sum > target {
+			break
+		}
+	}
+	return pick // the last kept one when rounding left a rest
+}
+
+func (s *Sampler) kept(row []float32, id, last int32, floor float64) bool {
+	if !(finite(row[id]) > math.Inf(-1)) {
+		return false
+	}
+	if int(last) < len(row) && better(row, last, id) {
+		return false
+	}
+	return s.weight[id] >= floor
+}
