@@ -296,6 +296,9 @@ func (f *File) readShards(home map[string]string) error {
 			return err
 		}
 		for _, t := range f.tensors[first:] {
+			if other, dup := found[t.Name]; dup {
+				return f.bad(codeDuplicate, "tensor %q stands in %s too", clip(t.Name), other)
+			}
 			found[t.Name] = shard
 		}
 	}

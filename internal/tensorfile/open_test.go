@@ -1,0 +1,125 @@
+package tensorfile
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"tinyloop/internal/fault"
+)
+
+func write(t *testing.T, path string, b []byte) string {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestOpenNoModel: what people give as a model by mistake (ggml 1505, llama.cpp PR 2629) is each refused for what it is.
+func TestOpenNoModel(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	closed := write(t, filepath.Join(dir, "closed.gguf"), smallGGUF(t))
+	os.Chmod(closed, 0)
+	file := func(name string, b string) string { return write(t, filepath.Join(dir, name), []byte(b)) }
+	for _, c := range []struct {
+		path, code string
+		kind       fault.Kind
+		words      []string
+	}{
+		{filepath.Join(dir, "nowhere.gguf"), codeMissing, fault.NotFound, []string{"nowhere.gguf", "no such file"}},
+		{filepath.Join(dir, "fifo", "x"), codeUnreadable, fault.Invalid, nil},
+		{dir, codeDirectory, fault.Invalid, []string{"folder without a model", singleName, indexName}},
+		{fifo, codeSpecial, fault.Invalid, []string{"named pipe"}},
+		{"/dev/null", codeSpecial, fault.Invalid, []string{"device"}},
+		{closed, codeUnreadable, fault.Denied, []string{"permission"}},
+		{file("empty.gguf", ""), codeEmpty, fault.Invalid, []string{"empty"}},
+		{file("page.gguf", "<!doctype html><html>"), codeHTML, fault.Invalid, []string{"not a model file (looks like HTML)", "page.gguf"}},
+		{file("page2.gguf", "\xef\xbb\xbf\n  <HTML lang=en>"), codeHTML, fault.Invalid, []string{"looks like HTML"}},
+		{file("lfs.gguf", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"), codeLFS, fault.Invalid, []string{"Git LFS"}},
+		{file("torch.bin", "PK\x03\x04 and so on"), codeZip, fault.Invalid, []string{"zip"}},
+		{file("text.gguf", "Once upon a time there was"), codeMagic, fault.Invalid, []string{"expected GGUF, safetensors or llama2.c", "4f 6e 63 65"}},
+		{file("short", "x"), codeMagic, fault.Invalid, nil},
+	} {
+		if c.path == closed && os.Geteuid() == 0 {
+			continue // root reads everything
+		}
+		_, err := Open(c.path)
+		if err == nil {
+			t.Errorf("%s opened", c.path)
+			continue
+		}
+		wantFault(t, err, c.code, c.words...)
+		if fault.Of(err) != c.kind {
+			t.Errorf("%s: kind %v, expected %v", c.path, fault.Of(err), c.kind)
+		}
+	}
+}
+
+// TestOpenPermission checks the message for an unreadable file also where the tests run as root.
+func TestOpenPermission(t *testing.T) {
+	wantFault(t, pathFault("x", os.ErrPermission), codeUnreadable, "permission")
+}
+
+// TestOpenAnyName: names are bytes to the system and to us (llama.cpp 5802, 18571).
+func TestOpenAnyName(t *testing.T) {
+	for _, name := range []string{"modèles", "Ж 模", "emoji 🦙", "%41 #?&"} {
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(write(t, filepath.Join(dir, name+".gguf"), smallGGUF(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, name+".txt"), []byte("beside"))
+		if b, err := f.Sidecar(name + ".txt"); err != nil || string(b) != "beside" {
+			t.Errorf("%q: sidecar %q, %v", name, b, err)
+		}
+		f.Close()
+	}
+}
+
+// TestReplaceWhileOpen: a file replaced by a rename, or deleted, goes on being served from the old data.
+func TestReplaceWhileOpen(t *testing.T) {
+	path := write(t, filepath.Join(t.TempDir(), "m.gguf"), smallGGUF(t))
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	x, _ := f.Tensor("token_embd.weight")
+	sum, want := f.Sum(), bytes.Clone(x.Data)
+	if err := WriteAtomic(path, func(w io.Writer) error { _, err := w.Write([]byte("short")); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(x.Data, want) || f.Sum() != sum {
+		t.Error("the open file changed with its replacement")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if f.Sum() != sum {
+		t.Error("the open file changed with its removal")
+	}
+}
+
+func TestCloseTwice(t *testing.T) {
+	f, err := Open(write(t, filepath.Join(t.TempDir(), "m.gguf"), smallGGUF(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Close() != nil || f.Close() != nil {
+		t.Error("Close failed")
+	}
+	if _, ok := f.Tensor("token_embd.weight"); ok || f.Size() != 0 {
+		t.Error("a closed file still has tensors")
+	}
+}
