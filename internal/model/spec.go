@@ -5,7 +5,21 @@ package model
 // Spec is the whole architecture of a model as plain data.
 //
 // A model has Prelude blocks (run once, in Enter), Core blocks (run once per loop, in Turn) and Coda blocks (run once, in Leave). A plain
-// transformer is a core of all its layers with Loops fixed at 1.
+// transformer is a core of all its layers with Loops fixed at 1. The zero value of every option is "off", so that a plain model says nothing of
+// loops. The forward pass of one position, with Norm standing for the kind of Block.Norm:
+//
+//	x = Embed.Scale * embedding[token] (+ table[pos] if Learned);  x = Norm(x) if Embed.NormAfter
+//	x = Prelude(x);  e = Norm(x) if PreludeNorm, else x
+//	h = e (StateInput) or 0 (StateZero)
+//	for t = 0 .. loops-1:
+//	    h = finalNorm(h)        if LoopNormBetween and t > 0
+//	    h = inject(h, e)        see Injection
+//	    h = Core(h)             K/V of loop t
+//	    h = loopNorm(h)         if LoopNormOwn
+//	x = C h if Readout, else h
+//	x = finalNorm(x) or its own norm, by CodaNorm
+//	x = Coda(x)
+//	logits = LogitSoftcap(LogitScale * head(finalNorm(x)))
 type Spec struct {
 	Family string // "llama", "nanbeige", "tinyloop", …: only for display and for writing files back
 
@@ -15,12 +29,17 @@ type Spec struct {
 
 	Prelude, Core, Coda int // number of blocks of each part
 
-	Block     Block // every block has the same shape
-	Embed     Embed
-	Injection Injection
-	StateInit StateInit
-	LoopNorm  LoopNorm
-	Loops     Loops
+	Block        Block // every block has the same shape
+	Embed        Embed
+	PreludeNorm  bool // a norm of its own on the prelude's output e
+	Injection    Injection
+	InjectMatrix bool // InjectDiagonal only: B is a matrix; off means the identity
+	StateInit    StateInit
+	LoopNorm     LoopNorm
+	Readout      bool     // a square matrix C between the last pass and the coda (Parcae)
+	CodaNorm     CodaNorm // norm between the last pass and the coda
+	ExitGate     bool     // the weights carry an exit gate: sigmoid(w . h + b) after each pass (Ouro); not used for exits yet
+	Loops        Loops
 
 	TiedHead     bool    // the head is the embedding
 	LogitScale   float32 // 0 means 1
@@ -36,7 +55,7 @@ type Block struct {
 	Heads, KVHeads, HeadDim int
 	QKVBias, OutBias        bool
 	QKNorm                  bool    // RMS norm of each query and key head, with gain, before RoPE
-	QKBias                  bool    // per-head bias on q and k (Huginn)
+	QKBias                  bool    // per-head bias on q and k, after QKNorm and before RoPE (Huginn)
 	AttnScale               float32 // 0 means 1/sqrt(HeadDim)
 	AttnSoftcap             float32 // 0 means none
 	Window                  int     // the model's own sliding window, 0 means none
@@ -66,7 +85,7 @@ const (
 	PreNorm          NormPlace = iota // x + f(norm(x))
 	BranchSandwich                    // x + norm2(f(norm1(x)))    (Ouro)
 	ResidualSandwich                  // norm2(x + f(norm1(x)))    (Huginn)
-	PostNorm                          // norm(x + f(x))
+	PostNorm                          // norm2(x + f(x))
 )
 
 type Pos uint8
@@ -95,10 +114,12 @@ type Embed struct {
 type Injection uint8
 
 const (
-	InjectNone     Injection = iota
-	InjectAdd                // h + e
-	InjectDiagonal           // decay*h + dt*(B e); B nil means the identity (Parcae)
-	InjectConcat             // W [h ; e]            (Huginn)
+	InjectNone Injection = iota
+	InjectAdd            // h + e
+	// InjectDiagonal is decay*h + dt*(B e) with dt = softplus(dtBias) and decay = exp(-dt*exp(aLog)), which lies in (0,1) by construction
+	// (Parcae, arXiv 2604.12946). aLog and dtBias are the stored weights, one value a component.
+	InjectDiagonal
+	InjectConcat // W [h ; e], state first (Huginn, arXiv 2502.05171)
 )
 
 type StateInit uint8
@@ -126,3 +147,40 @@ type Loops struct{ Default, TrainedMin, TrainedMean, TrainedMax, HardMax int }
 //	slot of core block b in loop t    Prelude + t*Core + b
 //	slot of coda block b              Prelude + loops*Core + b
 func (s *Spec) Slots(loops int) int { return s.Prelude + loops*s.Core + s.Coda }
+
+// Step is one application of one block.
+type Step struct {
+	Part  Part
+	Block int // index within its part
+	Loop  int // core pass, 0 outside the core
+	Slot  int // KV slot
+}
+
+// Program is the order in which a position passes through the blocks at a given number of loops.
+func (s *Spec) Program(loops int) []Step {
+	steps := make([]Step, 0, s.Slots(loops))
+	add := func(p Part, n, loop int) {
+		for b := range n {
+			steps = append(steps, Step{p, b, loop, len(steps)})
+		}
+	}
+	add(Prelude, s.Prelude, 0)
+	for t := range loops {
+		add(Core, s.Core, t)
+	}
+	add(Coda, s.Coda, 0)
+	return steps
+}
+
+// Part is one of the three groups of blocks.
+type Part uint8
+
+const (
+	Prelude Part = iota
+	Core
+	Coda
+)
+
+var partNames = [...]string{"prelude", "core", "coda"}
+
+func (p Part) String() string { return partNames[p] }

@@ -1,0 +1,235 @@
+package model
+
+import (
+	"math"
+
+	"tinyloop/internal/kernel"
+	"tinyloop/internal/nn"
+	"tinyloop/internal/par"
+)
+
+// This file is what one worker does during a call. Every worker runs the same program over the same rows and meets the others at the barriers;
+// see package nn for who writes what between them.
+
+// enter is the program of one worker.
+func (s *Scratch) enter(w *par.Worker) {
+	for lo := 0; lo < len(s.rows); lo += tile {
+		hi := min(lo+tile, len(s.rows))
+		h := s.h.Rows(lo, hi)
+		s.embed(w, &h, s.rows[lo:hi])
+		w.Barrier()
+		s.blocks(w, s.m.W.Prelude, &h, s.places[lo:hi])
+		s.start(w, &h, lo, hi)
+	}
+}
+
+// embed writes the embedding of this worker's rows.
+func (s *Scratch) embed(w *par.Worker, h *nn.Stream, rows []Row) {
+	sp, wt := &s.m.Spec, s.m.W
+	for lo, hi := w.Split(len(rows)); lo < hi; lo++ {
+		x := h.Row(lo)
+		wt.Embed.Row(x, int(rows[lo].Token))
+		if sp.Embed.Scale != 0 {
+			kernel.Scale(x, x, sp.Embed.Scale)
+		}
+		if wt.Positions != nil {
+			// The product's working memory is free here: row lo of y holds the position.
+			pos := s.y[lo*sp.Dim : (lo+1)*sp.Dim]
+			wt.Positions.Row(pos, int(rows[lo].Pos))
+			kernel.Add(x, x, pos)
+		}
+		wt.EmbedNorm.Apply(x, x)
+	}
+}
+
+// start makes e and the initial state of the rows [lo, hi) out of the prelude's output in h. For the diagonal injection e is kept as dt*(B e), which
+// is the same for every pass.
+func (s *Scratch) start(w *par.Worker, h *nn.Stream, lo, hi int) {
+	sp, wt := &s.m.Spec, s.m.W
+	wt.PreludeNorm.InPlace(w, h)
+	if sp.Injection == InjectNone {
+		w.Barrier()
+		return
+	}
+	e := s.e.Rows(lo, hi)
+	for a, b := w.Split(hi - lo); a < b; a++ {
+		copy(e.Row(a), h.Row(a))
+		if sp.StateInit == StateZero {
+			clear(h.Row(a))
+		}
+	}
+	w.Barrier()
+	if sp.InjectMatrix {
+		l := nn.Linear{W: wt.Inject}
+		nn.Project(w, &e, &l, s.acts, s.y, sp.Dim)
+		w.Barrier()
+	}
+	if sp.Injection == InjectDiagonal {
+		nn.Multiply(w, &e, s.m.dt)
+		w.Barrier()
+	}
+}
+
+// turn is the program of one worker.
+func (s *Scratch) turn(w *par.Worker) {
+	for lo := 0; lo < len(s.rows); lo += tile {
+		hi := min(lo+tile, len(s.rows))
+		h := s.h.Rows(lo, hi)
+		s.between(w, &h, s.rows[lo:hi])
+		s.inject(w, &h, lo, hi)
+		s.blocks(w, s.m.W.Core, &h, s.places[lo:hi])
+		if s.m.Spec.LoopNorm == LoopNormOwn {
+			s.m.W.LoopNorm.InPlace(w, &h)
+			w.Barrier()
+		}
+	}
+}
+
+// between applies the final norm to the rows that have made a pass. It stands at the start of a pass, not at the end of the one before, so that the
+// state kept between calls is the one that Leave norms.
+func (s *Scratch) between(w *par.Worker, h *nn.Stream, rows []Row) {
+	if s.m.Spec.LoopNorm != LoopNormBetween {
+		return
+	}
+	for lo, hi := w.Split(len(rows)); lo < hi; lo++ {
+		if rows[lo].Loop > 0 {
+			s.m.W.FinalNorm.Apply(h.Row(lo), h.Row(lo))
+		}
+	}
+	w.Barrier()
+}
+
+func (s *Scratch) inject(w *par.Worker, h *nn.Stream, lo, hi int) {
+	if s.m.Spec.Injection == InjectNone {
+		return
+	}
+	e := s.e.Rows(lo, hi)
+	switch s.m.Spec.Injection {
+	case InjectAdd:
+		nn.InjectAdd(w, h, &e)
+	case InjectDiagonal:
+		nn.InjectDiagonal(w, h, &e, s.m.decay)
+	case InjectConcat:
+		l := nn.Linear{W: s.m.W.Inject}
+		nn.InjectConcat(w, h, &e, &l, s.joined, s.y, s.m.Spec.Dim)
+	}
+	w.Barrier()
+}
+
+// leave is the program of one worker. Without a coda only the wanted rows matter.
+func (s *Scratch) leave(w *par.Worker) {
+	if s.m.Spec.Coda == 0 {
+		for lo := 0; lo < len(s.want); lo += tile {
+			pick := s.want[lo:min(lo+tile, len(s.want))]
+			x := s.exits(w, pick)
+			s.readout(w, &x, lo)
+		}
+		return
+	}
+	done := 0 // wanted rows of earlier tiles
+	for lo := 0; lo < len(s.rows); lo += tile {
+		hi := min(lo+tile, len(s.rows))
+		x := s.exits(w, s.ident[lo:hi])
+		s.blocks(w, s.m.W.Coda, &x, s.places[lo:hi])
+		n := 0
+		for done+n < len(s.want) && int(s.want[done+n]) < hi {
+			n++
+		}
+		x.Index = s.wantIn[done : done+n]
+		s.readout(w, &x, done)
+		done += n
+	}
+}
+
+// exits copies the state of the picked rows of the call, through the readout and the coda's norm.
+func (s *Scratch) exits(w *par.Worker, pick []int32) nn.Stream {
+	x := s.x
+	x.Index = s.ident[:len(pick)]
+	for lo, hi := w.Split(len(pick)); lo < hi; lo++ {
+		copy(x.Row(lo), s.h.Row(int(pick[lo])))
+	}
+	w.Barrier()
+	if s.m.Spec.Readout {
+		l := nn.Linear{W: s.m.W.Readout}
+		nn.Project(w, &x, &l, s.acts, s.y, s.m.Spec.Dim)
+		w.Barrier()
+	}
+	if s.m.Spec.CodaNorm == CodaNormNone {
+		return x
+	}
+	norm := &s.m.W.CodaNorm
+	if s.m.Spec.CodaNorm == CodaNormFinal {
+		norm = &s.m.W.FinalNorm
+	}
+	norm.InPlace(w, &x)
+	w.Barrier()
+	return x
+}
+
+// readout computes the logits of the rows of x, the first of which has place at.
+func (s *Scratch) readout(w *par.Worker, x *nn.Stream, at int) {
+	sp, rows := &s.m.Spec, len(x.Index)
+	if rows == 0 {
+		return
+	}
+	l := nn.Linear{W: s.m.head()}
+	in := s.acts.Normed(w, x, &s.m.W.FinalNorm, l.W)
+	out := s.logits[at*sp.Vocab:]
+	lo, hi := l.Forward(w, out, sp.Vocab, in, rows)
+	for r := range rows {
+		sp.shapeLogits(out[r*sp.Vocab+lo : r*sp.Vocab+hi])
+	}
+	w.Barrier()
+}
+
+// shapeLogits applies the scale and the soft cap.
+func (s *Spec) shapeLogits(x []float32) {
+	if s.LogitScale != 0 {
+		kernel.Scale(x, x, s.LogitScale)
+	}
+	if c := float64(s.LogitSoftcap); c != 0 {
+		for i, v := range x {
+			x[i] = float32(c * math.Tanh(float64(v)/c))
+		}
+	}
+}
+
+// blocks runs a list of blocks in place over the streams.
+func (s *Scratch) blocks(w *par.Worker, list []BlockWeights, x *nn.Stream, places []nn.Place) {
+	for i := range list {
+		s.block(w, &list[i], x, places, i)
+	}
+}
+
+// block is one transformer block: two branches, attention and MLP. x is complete on entry and on return.
+func (s *Scratch) block(w *par.Worker, b *BlockWeights, x *nn.Stream, places []nn.Place, i int) {
+	dim := s.m.Spec.Dim
+	in := s.acts.Normed(w, x, &b.AttnNorm, b.Attn.Reader())
+	lo, hi := b.Attn.Forward(w, &s.m.heads, s.attn, s.rope, s.kv, places, i, in, s.y, dim)
+	s.join(w, x, &b.AttnPost, lo, hi)
+
+	in = s.acts.Normed(w, x, &b.MLPNorm, b.MLP.Reader())
+	lo, hi = b.MLP.Forward(w, s.m.Spec.activation(), s.mlp, in, len(places), s.y, dim)
+	s.join(w, x, &b.MLPPost, lo, hi)
+}
+
+// join adds the branch in y, of which this worker has columns [lo, hi), to the streams.
+func (s *Scratch) join(w *par.Worker, x *nn.Stream, post *nn.Norm, lo, hi int) {
+	b, dim := &s.m.Spec.Block, s.m.Spec.Dim
+	scale := b.ResidualScale
+	if scale == 0 {
+		scale = 1
+	}
+	switch b.NormPlace {
+	case PreNorm:
+		nn.AddTo(x, s.y, dim, lo, hi, scale)
+	case BranchSandwich:
+		w.Barrier()
+		nn.AddNormed(w, x, s.y, dim, post, scale)
+	default:
+		nn.AddTo(x, s.y, dim, lo, hi, scale)
+		w.Barrier()
+		post.InPlace(w, x)
+	}
+	w.Barrier()
+}

@@ -1,0 +1,165 @@
+package model
+
+import (
+	"runtime"
+
+	"tinyloop/internal/fault"
+	"tinyloop/internal/kernel"
+	"tinyloop/internal/nn"
+	"tinyloop/internal/par"
+)
+
+// PagePositions is the number of positions of one KV page.
+const PagePositions = nn.PagePositions
+
+// tile is the number of rows that pass through the layers together; a longer call runs in tiles, which are admissible because rows of one
+// sequence come in ascending position. It bounds the working memory and keeps the activations of a layer in the cache.
+const tile = 64
+
+// Options of a Scratch.
+type Options struct {
+	Threads  int         // compute workers, the caller included; 0 = one per CPU
+	KVType   kernel.Type // F32 or F16
+	Pages    int         // pages of the KV store, each 16 positions of one slot
+	MaxRows  int         // most rows alive at a time; 0 = 64
+	Context  int         // longest sequence, at most Spec.Context; 0 = Spec.Context
+	MaxLoops int         // most loops a row may run; 0 = Spec.Loops.HardMax
+}
+
+// Scratch is everything one owner needs to run a model: hidden states, KV pages, working memory and workers. It implements Runner. All calls come
+// from one goroutine; calls allocate nothing in steady state.
+type Scratch struct {
+	m    *Model
+	o    Options
+	pool *par.Pool
+	kv   *kernel.KV
+	rope *nn.Rope
+
+	h, e   nn.Stream // [MaxRows] state and injected input of each row; Index is of the running call
+	x      nn.Stream // [tile] copies of the state on the way out
+	places []nn.Place
+	states []int32 // [MaxRows] State of each row of the running call
+	ident  []int32 // 0, 1, 2, …
+
+	acts   *nn.Acts // [tile][Dim]
+	joined *nn.Acts // [tile][2*Dim], InjectConcat only
+	attn   *nn.AttentionScratch
+	mlp    *nn.MLPScratch
+	y      []float32 // [tile][Dim] result of a branch
+
+	rows                  []Row   // of the running call
+	want, wantIn          []int32 // rows of the last Leave that want logits: in the call, in their tile
+	logits                []float32
+	logitsAt              []int32 // row of the last Leave -> place in logits, -1 = not wanted
+	enterF, turnF, leaveF func(*par.Worker)
+}
+
+// NewScratch makes room for o.MaxRows live rows and o.Pages pages and starts the workers.
+func (m *Model) NewScratch(o Options) (*Scratch, error) {
+	if err := o.complete(&m.Spec); err != nil {
+		return nil, err
+	}
+	b := &m.Spec.Block
+	kv, err := kernel.NewKV(o.Pages, b.KVHeads, b.HeadDim, o.KVType)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scratch{m: m, o: o, kv: kv, pool: par.New(o.Threads)}
+	if m.heads.Rot > 0 {
+		s.rope = nn.NewRope(o.Context, m.heads.Rot, float64(b.RopeTheta))
+	}
+	s.allocate()
+	s.enterF, s.turnF, s.leaveF = s.enter, s.turn, s.leave
+	return s, nil
+}
+
+func (o *Options) complete(s *Spec) error {
+	if o.Threads == 0 {
+		o.Threads = runtime.NumCPU()
+	}
+	if o.MaxRows == 0 {
+		o.MaxRows = tile
+	}
+	if o.Context == 0 {
+		o.Context = s.Context
+	}
+	if o.MaxLoops == 0 {
+		o.MaxLoops = s.Loops.HardMax
+	}
+	if o.KVType != kernel.F32 && o.KVType != kernel.F16 {
+		return fault.New(fault.Invalid, "kv_type", "kv_type must be f32 or f16, is %s", o.KVType)
+	}
+	if s.Core == 0 && o.MaxLoops != 1 {
+		return bad("max_loops", "must be 1 for a model without core blocks, is %d", o.MaxLoops)
+	}
+	return within([]bound{
+		{"threads", o.Threads, 1, 1024},
+		{"pages", o.Pages, 1, 1 << 30},
+		{"max_rows", o.MaxRows, 1, 1 << 16},
+		{"context", o.Context, 1, s.Context},
+		{"max_loops", o.MaxLoops, 1, maxLoops},
+	})
+}
+
+func (s *Scratch) allocate() {
+	sp, n, t := &s.m.Spec, s.o.MaxRows, min(s.o.MaxRows, tile)
+	stream := func(rows int) nn.Stream {
+		stride := sp.Dim + 16 // not a multiple of 4 KiB: rows must not fall on the same cache sets
+		return nn.Stream{Data: make([]float32, rows*stride), Stride: stride, Dim: sp.Dim}
+	}
+	s.h, s.x = stream(n), stream(t)
+	if sp.Injection != InjectNone {
+		s.e = stream(n)
+	}
+	s.places, s.states, s.ident = make([]nn.Place, n), make([]int32, n), make([]int32, n)
+	s.want, s.wantIn, s.logitsAt = make([]int32, 0, n), make([]int32, 0, n), make([]int32, 0, n)
+	for i := range s.ident {
+		s.ident[i] = int32(i)
+	}
+	s.acts = nn.NewActs(t, sp.Dim, s.o.Threads)
+	if sp.Injection == InjectConcat {
+		s.joined = nn.NewActs(t, 2*sp.Dim, s.o.Threads)
+	}
+	s.attn = nn.NewAttentionScratch(&s.m.heads, t, s.o.Context, s.o.Threads)
+	s.mlp = nn.NewMLPScratch(sp.activation(), t, sp.Block.Hidden, s.o.Threads)
+	s.y = make([]float32, t*sp.Dim)
+}
+
+func (s *Spec) activation() nn.Activation { return nn.Activation(s.Block.MLP) }
+
+// Model gives the model that runs here.
+func (s *Scratch) Model() *Model { return s.m }
+
+// Limits implements Runner.
+func (s *Scratch) Limits() Limits {
+	sp := &s.m.Spec
+	l := sp.Loops
+	l.HardMax = s.o.MaxLoops
+	l.Default = min(l.Default, l.HardMax)
+	return Limits{Vocab: sp.Vocab, Context: s.o.Context, Prelude: sp.Prelude, Core: sp.Core, Coda: sp.Coda, Loops: l, MaxRows: s.o.MaxRows, Pages: s.o.Pages}
+}
+
+// CopyPage implements Runner.
+func (s *Scratch) CopyPage(dst, src int32) { s.kv.Copy(dst, src) }
+
+// KVBytes gives the memory of the KV store.
+func (s *Scratch) KVBytes() int64 { return int64(s.o.Pages) * int64(s.kv.PageBytes()) }
+
+// Close stops the workers and gives the KV store back. The Scratch must not be used after.
+func (s *Scratch) Close() {
+	s.pool.Close()
+	s.kv.Free()
+}
+
+// PageBytes gives the memory of one KV page in format t.
+func (s *Spec) PageBytes(t kernel.Type) int64 {
+	return PagePositions * s.KVBytesPerToken(1, t) / int64(s.Slots(1))
+}
+
+// ScratchBytes estimates the memory of a Scratch besides its KV pages and logits.
+func (s *Spec) ScratchBytes(o Options) int64 {
+	b, rows := &s.Block, int64(max(o.MaxRows, tile))
+	states := 2 * rows * int64(s.Dim)
+	wide := int64(4*s.Dim + (2*b.Heads+2*b.KVHeads)*b.HeadDim + 3*b.Hidden)
+	return 4*(states+tile*wide) + 8*int64(max(o.Context, 1)*max(o.Threads, 1))
+}

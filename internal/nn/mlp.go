@@ -1,0 +1,64 @@
+package nn
+
+import (
+	"tinyloop/internal/kernel"
+	"tinyloop/internal/par"
+)
+
+// Activation is the non-linearity of an MLP.
+type Activation uint8
+
+const (
+	SwiGLU Activation = iota // silu(gate x) * (up x)
+	GELU                     // gelu(up x), tanh form
+	ReLU2                    // max(0, up x)^2
+)
+
+// MLP is the weights of one feed-forward layer. Gate is used by SwiGLU only.
+type MLP struct{ Gate, Up, Down Linear }
+
+// MLPScratch is the working memory of feed-forward layers of one shape.
+type MLPScratch struct {
+	hidden   int
+	gate, up []float32 // [rows][hidden]
+	act      *Acts     // [rows][hidden]
+}
+
+// NewMLPScratch makes room for calls of up to rows rows.
+func NewMLPScratch(act Activation, rows, hidden, workers int) *MLPScratch {
+	s := &MLPScratch{hidden: hidden, up: make([]float32, rows*hidden), act: NewActs(rows, hidden, workers)}
+	if act == SwiGLU {
+		s.gate = make([]float32, rows*hidden)
+	}
+	return s
+}
+
+// Reader gives the matrix that decides in which form the layer's input is prepared.
+func (m *MLP) Reader() *kernel.Matrix { return reader(m.Up.W, m.Gate.W, nil) }
+
+// Forward computes this worker's columns of the output: y[r*ldy+n], n in [lo, hi). in holds the rows ready for Gate and Up. One barrier inside (two when the
+// product of Down needs its input quantised and the rows are many); one must follow.
+func (m *MLP) Forward(w *par.Worker, act Activation, s *MLPScratch, in *kernel.Input, rows int, y []float32, ldy int) (lo, hi int) {
+	lo, hi = m.Up.Forward(w, s.up, s.hidden, in, rows)
+	if act == SwiGLU {
+		m.Gate.Forward(w, s.gate, s.hidden, in, rows)
+	}
+	for r := range rows {
+		s.activate(act, r, lo, hi)
+	}
+	w.Barrier()
+	return m.Down.Forward(w, y, ldy, s.act.Gather(w, rows, m.Down.W), rows)
+}
+
+// activate writes columns [lo, hi) of row r of the input of Down. Gate and Up have the same shape, so this worker computed both.
+func (s *MLPScratch) activate(act Activation, r, lo, hi int) {
+	dst, up := s.act.Row(r)[lo:hi], s.up[r*s.hidden+lo:r*s.hidden+hi]
+	switch act {
+	case SwiGLU:
+		kernel.SwiGLU(dst, s.gate[r*s.hidden+lo:r*s.hidden+hi], up)
+	case GELU:
+		kernel.GELU(dst, up)
+	case ReLU2:
+		kernel.ReLU2(dst, up)
+	}
+}
