@@ -4,7 +4,6 @@ import (
 	"tinyloop/internal/invariants"
 	"tinyloop/internal/kernel"
 	"tinyloop/internal/nn"
-	"tinyloop/internal/par"
 )
 
 // Enter implements Runner.

@@ -134,8 +134,17 @@ type LoopNorm uint8
 
 const (
 	LoopNormNone    LoopNorm = iota
-	LoopNormBetween          // the final norm after every pass but the last (Nanbeige); Leave applies it after the last
-	LoopNormOwn              // a norm of its own after every pass
+	LoopNormBetween          // the final norm before every pass but the first (Nanbeige, Ouro); Leave applies it after the last
+	LoopNormOwn              // a norm of its own after every pass, the last one included
+)
+
+// CodaNorm says what is normed between the last pass and the coda.
+type CodaNorm uint8
+
+const (
+	CodaNormNone  CodaNorm = iota
+	CodaNormFinal          // the final norm's weights, which so act twice (Huginn)
+	CodaNormOwn            // a norm of its own
 )
 
 // Loops is the range of depth. A model without a loop has all four at 1.

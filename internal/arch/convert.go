@@ -1,0 +1,204 @@
+package arch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"tinyloop/internal/kernel"
+	"tinyloop/internal/model"
+	"tinyloop/internal/tensorfile"
+)
+
+// ConvertOptions say how a file is rewritten.
+type ConvertOptions struct {
+	// Type is the format of the matrices; nil keeps each one's own. Vectors (norms, biases, injection, gate) are always f32, and a matrix whose
+	// width is no multiple of the format's block keeps its plain format, or becomes f16 if it had none.
+	Type *kernel.Type
+	// Tokenizer replaces the tokenizer.* keys of the input, for inputs that have none of their own.
+	Tokenizer []tensorfile.KV
+	Template  string // replaces the chat template (tokenizer.chat_template); "" keeps the input's
+	License   string // general.license; "" keeps the input's
+	// Note, if set, is told of every matrix that did not get the asked format.
+	Note func(tensor string, asked, got kernel.Type)
+}
+
+// Convert writes the model of in to out: a .tinyloop file, or a .gguf of the same architecture as the input's. The Spec, tokenizer, chat template and
+// licence go along.
+func Convert(in *tensorfile.File, out string, o ConvertOptions) error {
+	fam, err := familyOf(in)
+	if err != nil {
+		return err
+	}
+	spec, err := fam.read(in)
+	if err != nil {
+		return err
+	}
+	slots := new(model.Weights).Slots(&spec)
+	tensors, err := fam.bind(in, slots)
+	if err != nil {
+		return err
+	}
+	to, err := target(out, fam)
+	if err != nil {
+		return err
+	}
+	sources := make([]tensorfile.Source, len(slots))
+	for i := range slots {
+		sources[i] = o.source(to.tensor(slots[i].Name), &slots[i], &tensors[i])
+	}
+	return write(out, to, &spec, o.carried(in), sources)
+}
+
+// target picks the family of the output by its name.
+func target(out string, in family) (family, error) {
+	switch ext := strings.ToLower(filepath.Ext(out)); ext {
+	case ".gguf":
+		return in, nil
+	case ".tinyloop":
+		for _, f := range families() {
+			if f.name == "tinyloop" {
+				return f, nil
+			}
+		}
+	}
+	return family{}, invalid("out", "the output must end in .tinyloop or .gguf, is %s", filepath.Base(out))
+}
+
+// Save writes a .tinyloop file of a Spec and its tensors, in the order of model.Weights.Slots and under its names. extra is further metadata:
+// general.name, general.license, tokenizer.*, calibration.
+func Save(path string, s *model.Spec, extra []tensorfile.KV, tensors []tensorfile.Source) error {
+	to, err := target(".tinyloop", family{})
+	if err != nil {
+		return err
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	return write(path, to, s, extra, tensors)
+}
+
+func write(path string, fam family, s *model.Spec, extra []tensorfile.KV, tensors []tensorfile.Source) error {
+	meta := []tensorfile.KV{{Key: "general.architecture", Value: fam.name}}
+	meta = append(meta, fam.keys(s)...)
+	if fam.name == "tinyloop" {
+		sum, err := hash(tensors)
+		if err != nil {
+			return err
+		}
+		meta = append(meta, tensorfile.KV{Key: keyHash, Value: sum})
+	}
+	if ft, ok := fileType(tensors); ok {
+		meta = append(meta, tensorfile.KV{Key: "general.file_type", Value: ft}, tensorfile.KV{Key: "general.quantization_version", Value: uint32(2)})
+	}
+	return tensorfile.Write(path, append(meta, extra...), tensors)
+}
+
+// hash is the SHA-256 over every tensor in file order: a line "name type shape\n", then the data.
+func hash(tensors []tensorfile.Source) (string, error) {
+	h := sha256.New()
+	for _, t := range tensors {
+		fmt.Fprintf(h, "%s %s %v\n", t.Name, t.Type, t.Shape)
+		if err := t.WriteTo(h); err != nil {
+			return "", err
+		}
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// fileType gives ggml's number of the format that holds most of the values.
+func fileType(tensors []tensorfile.Source) (uint32, bool) {
+	numbers := map[kernel.Type]uint32{kernel.F32: 0, kernel.F16: 1, kernel.Q4_0: 2, kernel.Q4_1: 3, kernel.Q8_0: 7, kernel.Q5_0: 8, kernel.Q5_1: 9, kernel.BF16: 32}
+	values := map[kernel.Type]int{}
+	most, best := 0, kernel.F32
+	for _, t := range tensors {
+		n := 1
+		for _, d := range t.Shape {
+			n *= d
+		}
+		values[t.Type] += n
+		if values[t.Type] > most {
+			most, best = values[t.Type], t.Type
+		}
+	}
+	n, ok := numbers[best]
+	return n, ok
+}
+
+// carried is the metadata that goes along unchanged.
+func (o *ConvertOptions) carried(in *tensorfile.File) []tensorfile.KV {
+	var out []tensorfile.KV
+	skip := func(key string) bool {
+		own := len(o.Tokenizer) > 0 && strings.HasPrefix(key, "tokenizer.") && key != "tokenizer.chat_template"
+		return own || o.Template != "" && key == "tokenizer.chat_template" || o.License != "" && key == "general.license"
+	}
+	for _, kv := range in.Meta.KVs() {
+		switch {
+		case kv.Key == "general.name", kv.Key == "general.license", kv.Key == keyAgreement, strings.HasPrefix(kv.Key, "tokenizer."):
+			if !skip(kv.Key) {
+				out = append(out, kv)
+			}
+		}
+	}
+	out = append(out, o.Tokenizer...)
+	if o.Template != "" {
+		out = append(out, tensorfile.KV{Key: "tokenizer.chat_template", Value: o.Template})
+	}
+	if o.License != "" {
+		out = append(out, tensorfile.KV{Key: "general.license", Value: o.License})
+	}
+	return out
+}
+
+// source gives one tensor in its new format.
+func (o *ConvertOptions) source(name string, s *model.Slot, t *tensorfile.Tensor) tensorfile.Source {
+	to := kernel.F32
+	if s.Matrix != nil {
+		to = o.format(name, s.K, t.Type)
+	}
+	return tensorfile.Source{Name: name, Type: to, Shape: s.Shape(), WriteTo: func(w io.Writer) error { return rewrite(w, to, t, max(s.K, 1)) }}
+}
+
+func (o *ConvertOptions) format(name string, k int, from kernel.Type) kernel.Type {
+	if o.Type == nil || *o.Type == from {
+		return from
+	}
+	to := *o.Type
+	if k%to.Block() != 0 {
+		to = from // from is plain: its own block divides k
+		if from.Block() > 1 {
+			to = kernel.F16
+		}
+		if o.Note != nil {
+			o.Note(name, *o.Type, to)
+		}
+	}
+	return to
+}
+
+// rewrite streams a tensor in another format, some rows at a time.
+func rewrite(w io.Writer, to kernel.Type, t *tensorfile.Tensor, k int) error {
+	if to == t.Type {
+		_, err := w.Write(t.Data)
+		return err
+	}
+	n, step := t.Len(), max(1, (1<<16)/k)*k
+	if k == 1 {
+		step = n // a vector: always plain f32
+	}
+	vals, data := make([]float32, step), make([]byte, step/to.Block()*to.BlockBytes())
+	for at := 0; at < n; at += step {
+		m := min(step, n-at)
+		from := t.Data[at/t.Type.Block()*t.Type.BlockBytes():]
+		kernel.Dequantize(vals[:m], t.Type, from[:m/t.Type.Block()*t.Type.BlockBytes()])
+		out := data[:m/to.Block()*to.BlockBytes()]
+		kernel.Quantize(out, to, vals[:m])
+		if _, err := w.Write(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}

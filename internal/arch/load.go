@@ -1,0 +1,74 @@
+package arch
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"tinyloop/internal/kernel"
+	"tinyloop/internal/model"
+	"tinyloop/internal/tensorfile"
+)
+
+// Load reads the Spec and the weights of any supported file. The model keeps nothing of f, which may be closed after.
+func Load(f *tensorfile.File) (*model.Model, error) {
+	fam, err := familyOf(f)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := fam.read(f)
+	if err != nil {
+		return nil, err
+	}
+	w := &model.Weights{}
+	slots := w.Slots(&spec)
+	tensors, err := fam.bind(f, slots)
+	if err != nil {
+		return nil, err
+	}
+	if err := fill(slots, tensors); err != nil {
+		w.Free(&spec)
+		return nil, err
+	}
+	m, err := model.New(spec, w)
+	if err != nil {
+		w.Free(&spec)
+	}
+	return m, err
+}
+
+// fill repacks all tensors, several at a time.
+func fill(slots []model.Slot, tensors []tensorfile.Tensor) error {
+	errs := make([]error, len(slots))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(slots)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(slots); i = int(next.Add(1)) - 1 {
+				errs[i] = fillSlot(&slots[i], &tensors[i])
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fillSlot(s *model.Slot, t *tensorfile.Tensor) error {
+	if s.Vector != nil {
+		v := make([]float32, s.N)
+		kernel.Dequantize(v, t.Type, t.Data)
+		*s.Vector = v
+		return nil
+	}
+	m, err := kernel.NewMatrix(t.Type, s.N, s.K, t.Data)
+	if err != nil {
+		return invalid(t.Name, "tensor %q: %v", t.Name, err)
+	}
+	*s.Matrix = m
+	return nil
+}
