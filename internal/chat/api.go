@@ -2,11 +2,25 @@
 // recognised) and what people wrote (plain text for ever).
 package chat
 
+import "time"
+
 // Message is one turn.
 type Message struct {
 	Role    string // system, user, assistant, tool (developer and function are mapped by the dialects)
 	Content string
 	Name    string
+
+	ToolCallID string // of a tool turn: the call it answers
+	ToolCalls  []any  // of an assistant turn: ordered values, see Object
+}
+
+// Object is a JSON object that keeps the order of its keys, which templates print. Values are nil, bool, int64, float64, string, []any, Object.
+type Object []Field
+
+// Field is one member of an Object.
+type Field struct {
+	Key   string
+	Value any
 }
 
 // Part is a run of rendered text: markup written by the template, or text that came from a message.
@@ -15,12 +29,15 @@ type Part struct {
 	User bool // from a message: never becomes a special token
 }
 
-// Contract of the package (bodies in their own files):
-//
-//	// Template is a compiled chat template; safe for concurrent use.
-//	type Template struct { … }
-//	func Compile(source string) (*Template, error)     // size and depth are bounded; a fault is a clear error
-//	func ChatML() *Template                            // the default of models without one
-//	func (t *Template) Source() string
-//	func (t *Template) Render(r Render) ([]Part, error)  // a raise_exception of the template is fault.Invalid with its text
-//	type Render struct { Messages []Message; AddGenerationPrompt bool; BOS, EOS string; Now time.Time; Tools []any /*ordered*/; Vars map[string]any }
+// Render is everything a template may look at.
+type Render struct {
+	Messages            []Message
+	AddGenerationPrompt bool
+	BOS, EOS            string // texts of the start and end tokens, "" when there are none
+	Now                 time.Time
+	Tools               []any          // ordered values, see Object
+	Vars                map[string]any // further variables, as chat_template_kwargs gives them
+	// Controls are the texts that the tokenizer turns into control tokens. They are looked for in messages where the template handles a
+	// message in a way that keeps its text from being followed through.
+	Controls []string
+}

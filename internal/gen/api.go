@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"tinyloop/internal/chat"
-	"tinyloop/internal/sample"
 	"tinyloop/internal/tok"
 )
 
 // Request is what a dialect asks for. Exactly one of Messages, Prompt, PromptIDs is set. Field names in errors are the names of the Go
 // fields in snake case (max_tokens, top_p, stop[1], messages[0].role, prompt[3], loops, cache_window, …); a dialect whose name differs renames them.
+//
+// Sampling fields that are nil take the defaults of the field: temperature 1, everything else off. top_p = 0 means greedy.
 type Request struct {
 	ID        string
 	Messages  []chat.Message
@@ -52,9 +53,11 @@ type Request struct {
 type Kind uint8
 
 const (
-	Delta  Kind = iota // one sampled token of a choice, with the text it released ("" while a character or a possible stop string is held back)
+	// Delta is one sampled token of a choice, with the text it released ("" while a character or a possible stop string is held back). The
+	// id that ends a choice has no Delta: it is counted, and named by Stats.StopID.
+	Delta  Kind = iota
 	Flush              // text released at the end without a token
-	Prompt             // echo: one prompt token
+	Prompt             // echo: one prompt token; choices after the first get the whole prompt in one event of its own
 	Done               // the choice ended
 )
 
@@ -108,21 +111,24 @@ type Stats struct {
 	Mode                                         string
 }
 
-// Contract of the rest of the package:
-//
-//	type Generator struct { … }     // one loaded model: tokenizer, template, engine; safe for concurrent use
-//	func New(e *engine.Engine, t *tok.Tokenizer, tm *chat.Template, info Info, lim Limits) *Generator
-//	// Generate validates everything, then submits. No event exists before it returns nil.
-//	func (g *Generator) Generate(ctx context.Context, r *Request) (*Stream, error)
-//	// Next appends all new events to buf, waiting for at least one; io.EOF after the Done of the last choice.
-//	func (s *Stream) Next(ctx context.Context, buf []Event) ([]Event, error)
-//	func (s *Stream) Prompt() []tok.ID; Seed() uint64; MaxTokens() int (effective); Warnings() []string
-//	func (s *Stream) Close()        // cancels what is left
-//	// Fold collects a whole answer from the same events.
-//	func Fold(ctx context.Context, s *Stream) ([]Answer, error)
-//	type Answer struct { Text string; IDs []tok.ID; Logprobs []Logprob; PromptLogprobs []Logprob; Finish Finish; Stats Stats }
-//	func (g *Generator) Info() Info; Tokenizer(); Template(); Engine()
-//	type Limits struct { MaxSeqLen int; DefaultTimeout, MaxTimeout time.Duration; … }
+// Answer is one finished choice: the fold of its events.
+type Answer struct {
+	Text           string // with Echo, the prompt's text comes first
+	IDs            []tok.ID
+	Logprobs       []Logprob
+	PromptLogprobs []Logprob
+	Finish         Finish
+	Stats          Stats
+}
+
+// Limits are the operator's bounds on every request of one generator.
+type Limits struct {
+	MaxSeqLen      int           // 0 = the model's window
+	DefaultTimeout time.Duration // used when a request names none; 0 = no deadline
+	MaxTimeout     time.Duration // longer wishes are cut to it, with a warning; 0 = no bound
+}
+
+// Info describes a loaded model.
 type Info struct {
 	Name, Path, Family, Quant string
 	Params                    int64 // unique
@@ -136,5 +142,3 @@ type Info struct {
 	KVBytesPerToken           int64 // at default loops
 	KVType                    string
 }
-
-var _ = sample.LogprobFloor // the floor of Logprob

@@ -1,0 +1,397 @@
+package chat
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Bounds of a template, which is outside input: it comes with a model file.
+const (
+	maxSource  = 256 << 10 // bytes
+	maxNesting = 64        // brackets in an expression
+	maxBlocks  = 64        // blocks in blocks
+)
+
+// The names that rewritten templates call. A template that uses them itself is refused.
+const (
+	fnEach  = "tl__each"  // (iterable, bytes of text in the body): charges a loop
+	fnEnter = "tl__enter" // (bytes of text in the body): charges a macro call and bounds its depth
+	fnKeep  = "tl__keep"  // (value): charges the size of a value that is kept or written
+	fnTimes = "tl__times" // (count): bounds the repetition of a string
+	prefix  = "tl__"
+)
+
+// segment is one piece of a template's source.
+type segment struct {
+	kind        byte // 't' text, 'c' comment, 'e' expression, 's' statement
+	open, close string
+	body        string // between the delimiters, or the text
+}
+
+// normalise rewrites a template for the interpreter: it works around what the interpreter does differently from Jinja2, and puts a price on
+// every loop, call and value, since the interpreter itself has no bounds. All rewriting stays inside the tags, so whitespace control is
+// untouched.
+func normalise(source string) (string, error) {
+	if len(source) > maxSource {
+		return "", fmt.Errorf("it has %d bytes, more than the %d allowed", len(source), maxSource)
+	}
+	if strings.Contains(source, prefix) {
+		return "", fmt.Errorf("it uses a reserved name, %s…", prefix)
+	}
+	source = strings.TrimSuffix(source, "\n") // as Jinja2 does (keep_trailing_newline is off)
+	segs, err := split(source)
+	if err != nil {
+		return "", err
+	}
+	sizes, err := bodySizes(segs)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for i := range segs {
+		if err := rewrite(&b, segs, i, sizes[i]); err != nil {
+			return "", err
+		}
+	}
+	return b.String(), nil
+}
+
+// split cuts a template into text and tags. Quotes inside a tag hide its end.
+func split(src string) ([]segment, error) {
+	var out []segment
+	for len(src) > 0 {
+		at, kind := nextTag(src)
+		if at < 0 {
+			return append(out, segment{kind: 't', body: src}), nil
+		}
+		if at > 0 {
+			out = append(out, segment{kind: 't', body: src[:at]})
+		}
+		tag, n, err := readTag(src[at:], kind)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, tag)
+		src = src[at+n:]
+	}
+	return out, nil
+}
+
+func nextTag(src string) (int, byte) {
+	for i := 0; i+1 < len(src); i++ {
+		if src[i] != '{' {
+			continue
+		}
+		switch src[i+1] {
+		case '{':
+			return i, 'e'
+		case '%':
+			return i, 's'
+		case '#':
+			return i, 'c'
+		}
+	}
+	return -1, 0
+}
+
+func readTag(src string, kind byte) (segment, int, error) {
+	end := map[byte]string{'e': "}}", 's': "%}", 'c': "#}"}[kind]
+	from := 2
+	if from < len(src) && (src[from] == '-' || src[from] == '+') {
+		from++
+	}
+	for i := from; i < len(src); i++ {
+		if c := src[i]; kind != 'c' && (c == '\'' || c == '"') {
+			i += quoted(src[i:]) - 1
+			continue
+		}
+		to := i
+		if (src[i] == '-' || src[i] == '+') && strings.HasPrefix(src[i+1:], end) {
+			i++
+		}
+		if strings.HasPrefix(src[i:], end) {
+			// A plus sign only switches off trimming that is off for expressions anyway; the interpreter does not know it.
+			return segment{kind, strings.TrimSuffix(src[:from], "+"), strings.TrimPrefix(src[to:i+2], "+"), src[from:to]}, i + 2, nil
+		}
+	}
+	return segment{}, 0, fmt.Errorf("a tag is not closed: %q", clip(src))
+}
+
+// quoted gives the length of the string literal at the start of src.
+func quoted(src string) int {
+	for i := 1; i < len(src); i++ {
+		switch src[i] {
+		case '\\':
+			i++
+		case src[0]:
+			return i + 1
+		}
+	}
+	return len(src)
+}
+
+// bodySizes gives for every for and macro tag the bytes of text up to its end tag: what one pass through it may write.
+func bodySizes(segs []segment) ([]int, error) {
+	sizes := make([]int, len(segs))
+	var open []int
+	text := 0
+	start := make([]int, len(segs))
+	for i, s := range segs {
+		if s.kind == 't' {
+			text += len(s.body)
+		}
+		if s.kind != 's' {
+			continue
+		}
+		switch word := firstWord(s.body); word {
+		case "for", "macro":
+			open = append(open, i)
+			start[i] = text
+		case "if", "call", "filter":
+			open = append(open, i)
+		case "endfor", "endmacro", "endif", "endcall", "endfilter":
+			if len(open) == 0 {
+				return nil, fmt.Errorf("%s closes nothing", word)
+			}
+			top := open[len(open)-1]
+			open = open[:len(open)-1]
+			sizes[top] = text - start[top]
+		}
+		if len(open) > maxBlocks {
+			return nil, fmt.Errorf("its blocks are nested deeper than %d", maxBlocks)
+		}
+	}
+	return sizes, nil
+}
+
+func firstWord(body string) string {
+	f := strings.TrimLeft(body, " \t\r\n")
+	n := 0
+	for n < len(f) && isName(f[n]) {
+		n++
+	}
+	return f[:n]
+}
+
+// rewrite writes segment i.
+func rewrite(b *strings.Builder, segs []segment, i, size int) error {
+	s := segs[i]
+	if s.kind == 't' || s.kind == 'c' {
+		b.WriteString(openOf(segs, i) + s.body + s.close)
+		return nil
+	}
+	toks, err := lex(s.body)
+	if err != nil {
+		return err
+	}
+	toks = filters(toks)
+	if toks, err = repeats(toks); err != nil {
+		return err
+	}
+	after := ""
+	if s.kind == 'e' {
+		toks = call(toks, fnKeep, "")
+	} else {
+		toks, after = statement(toks, size, s.close)
+	}
+	b.WriteString(openOf(segs, i))
+	for _, t := range toks {
+		b.WriteString(t)
+	}
+	b.WriteString(s.close + after)
+	return nil
+}
+
+// openOf gives the opening of a tag. A dash right after another tag has no text to strip, but the interpreter would strip the text before
+// that other tag.
+func openOf(segs []segment, i int) string {
+	if i > 0 && segs[i-1].kind != 't' {
+		return strings.TrimSuffix(segs[i].open, "-")
+	}
+	return segs[i].open
+}
+
+// statement rewrites the statements that loop, call or keep; after is what follows the tag.
+func statement(toks []string, size int, closing string) (out []string, after string) {
+	switch word(toks, 0) {
+	case "for":
+		return forLoop(toks, size), ""
+	case "macro":
+		dash := strings.TrimSuffix(closing, "%}")
+		return toks, "{% if " + fnEnter + "(" + strconv.Itoa(size) + ") %}{% endif " + dash + "%}"
+	case "set":
+		if eq := find(toks, 0, "="); eq >= 0 && find(toks, eq, ",") < 0 {
+			return append(toks[:eq+1:eq+1], call(toks[eq+1:], fnKeep, "")...), ""
+		}
+	case "generation": // marks what to train on; renders its body
+		return []string{" if true "}, ""
+	case "endgeneration":
+		return []string{" endif "}, ""
+	}
+	return toks, ""
+}
+
+// forLoop charges the loop before it starts, and lets the filter of a loop over pairs see both names, of which the interpreter binds only the
+// last, to the whole pair.
+//
+//	for k, v in X if C   →   for k, v in tl__each(X, size) if C[k → v[0], v → v[1]]
+func forLoop(toks []string, size int) []string {
+	in := find(toks, 0, "in")
+	if in < 0 {
+		return toks
+	}
+	end := len(toks)
+	for _, w := range []string{"if", "recursive"} {
+		if at := find(toks, in, w); at >= 0 && at < end {
+			end = at
+		}
+	}
+	out := append([]string{}, toks[:in+1]...)
+	out = append(out, call(toks[in+1:end], fnEach, ", "+strconv.Itoa(size))...)
+	cond := append([]string{}, toks[end:]...)
+	if comma := find(toks[:in], 0, ","); comma >= 0 {
+		k, v := word(toks[:in], 1), word(toks[comma+1:in], 0)
+		rename(cond, k, v+"[0]", v, v+"[1]")
+	}
+	return append(out, cond...)
+}
+
+// rename replaces two names in an expression, not as attributes.
+func rename(toks []string, a, to1, b, to2 string) {
+	for i, t := range toks {
+		if i > 0 && toks[i-1] == "." {
+			continue
+		}
+		switch t {
+		case a:
+			toks[i] = to1
+		case b:
+			toks[i] = to2
+		}
+	}
+}
+
+// call wraps an expression in a call.
+func call(toks []string, fn, more string) []string {
+	out := make([]string, 0, len(toks)+2)
+	out = append(out, " "+fn+"(")
+	out = append(out, toks...)
+	return append(out, more+") ")
+}
+
+// filters sends the filters that we serve ourselves to our functions.
+func filters(toks []string) []string {
+	for i, t := range toks {
+		if t != "|" {
+			continue
+		}
+		for j := i + 1; j < len(toks); j++ {
+			if strings.TrimSpace(toks[j]) == "" {
+				continue
+			}
+			if ownFilter(toks[j]) {
+				toks[j] = prefix + toks[j]
+			}
+			break
+		}
+	}
+	return toks
+}
+
+// repeats bounds the right side of every product, since "a" * 1000000000 is a string.
+func repeats(toks []string) ([]string, error) {
+	out := toks[:0:0]
+	for i := 0; i < len(toks); i++ {
+		out = append(out, toks[i])
+		if toks[i] != "*" {
+			continue
+		}
+		j := i + 1
+		for j < len(toks) && strings.TrimSpace(toks[j]) == "" {
+			j++
+		}
+		if j >= len(toks) || !isName(toks[j][0]) || j+1 < len(toks) && strings.ContainsAny(toks[j+1][:1], ".([") {
+			return nil, fmt.Errorf("the right side of a product must be a name or a number: %q", clip(strings.Join(toks, "")))
+		}
+		out = append(out, " "+fnTimes+"(", toks[j], ")")
+		i = j
+	}
+	return out, nil
+}
+
+// word gives the n-th name of a token list.
+func word(toks []string, n int) string {
+	for _, t := range toks {
+		if isName(t[0]) {
+			if n == 0 {
+				return t
+			}
+			n--
+		}
+	}
+	return ""
+}
+
+// find gives the place of a token outside all brackets, from a place on, or -1.
+func find(toks []string, from int, what string) int {
+	depth := 0
+	for i := from; i < len(toks); i++ {
+		switch t := toks[i]; {
+		case depth == 0 && t == what && i >= from:
+			return i
+		case t == "(" || t == "[" || t == "{":
+			depth++
+		case t == ")" || t == "]" || t == "}":
+			depth--
+		}
+	}
+	return -1
+}
+
+// lex cuts the inside of a tag into names and numbers, string literals, runs of space, ==-like operators and single characters. Joined they
+// are the source again.
+func lex(src string) ([]string, error) {
+	var out []string
+	depth := 0
+	for len(src) > 0 {
+		n := 1
+		switch c := src[0]; {
+		case c == '\'' || c == '"':
+			n = quoted(src)
+		case isName(c):
+			for n < len(src) && isName(src[n]) {
+				n++
+			}
+		case isSpace(c):
+			for n < len(src) && isSpace(src[n]) {
+				n++
+			}
+		case len(src) > 1 && (src[1] == '=' && strings.IndexByte("=!<>", c) >= 0 || c == '*' && src[1] == '*' || c == '/' && src[1] == '/'):
+			n = 2
+		case c == '(' || c == '[' || c == '{':
+			depth++
+		case c == ')' || c == ']' || c == '}':
+			depth--
+		}
+		if depth > maxNesting {
+			return nil, fmt.Errorf("an expression is nested deeper than %d", maxNesting)
+		}
+		out = append(out, src[:n])
+		src = src[n:]
+	}
+	return out, nil
+}
+
+func isName(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+func clip(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "…"
+	}
+	return s
+}

@@ -1,0 +1,96 @@
+package gen
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"tinyloop/internal/chat"
+	"tinyloop/internal/engine"
+	"tinyloop/internal/fault"
+	"tinyloop/internal/tok"
+)
+
+// Generator is one loaded model: its tokenizer, template and engine. It is safe for concurrent use.
+type Generator struct {
+	eng      *engine.Engine
+	tok      *tok.Tokenizer
+	tmpl     *chat.Template
+	info     Info
+	lim      Limits
+	controls []string
+	submit   func(context.Context, *engine.Request, engine.Sink) error
+	now      func() time.Time
+}
+
+// New joins a running engine, its tokenizer and its template. info.Context is cut to lim.MaxSeqLen.
+func New(e *engine.Engine, t *tok.Tokenizer, tm *chat.Template, info Info, lim Limits) *Generator {
+	if lim.MaxSeqLen > 0 && lim.MaxSeqLen < info.Context {
+		info.Context = lim.MaxSeqLen
+	}
+	return &Generator{eng: e, tok: t, tmpl: tm, info: info, lim: lim, controls: controlTexts(t), submit: e.Submit, now: time.Now}
+}
+
+// Info describes the model.
+func (g *Generator) Info() Info { return g.info }
+
+// Tokenizer gives the model's tokenizer.
+func (g *Generator) Tokenizer() *tok.Tokenizer { return g.tok }
+
+// Template gives the model's chat template.
+func (g *Generator) Template() *chat.Template { return g.tmpl }
+
+// Engine gives the engine that runs the model.
+func (g *Generator) Engine() *engine.Engine { return g.eng }
+
+// Generate checks everything, encodes the prompt and submits. When it gives an error nothing has been started: a *fault.Error names the
+// field at fault (Invalid, Unsupported, TooLong) or the state of the engine (Busy, Unavailable). ctx bounds the whole life of the stream:
+// when it ends, the answer is cancelled. The caller must read the stream to its end or Close it.
+func (g *Generator) Generate(ctx context.Context, r *Request) (*Stream, error) {
+	start := g.now()
+	p, err := g.check(r)
+	if err != nil {
+		return nil, err
+	}
+	ids, limit, room, err := g.prompt(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, &fault.Error{Kind: fault.Canceled, Msg: "the request was cancelled", Err: err}
+	}
+	er := &engine.Request{
+		ID:         r.ID,
+		Prompt:     ids,
+		MaxTokens:  limit,
+		Choices:    p.choices,
+		Loops:      p.loops,
+		Window:     p.window,
+		Sinks:      p.sinks,
+		Stop:       p.stops,
+		IgnoreStop: len(p.stops) == 0,
+		MinTokens:  min(r.MinTokens, limit),
+		Sampling:   p.params,
+
+		PromptLogprobs: r.Echo && r.Logprobs,
+	}
+	if p.timeout > 0 {
+		er.Deadline = start.Add(p.timeout)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s := newStream(g, r, p, er, room, start, cancel)
+	if err := g.submit(ctx, er, s); err != nil {
+		cancel()
+		return nil, fault.As(err)
+	}
+	return s, nil
+}
+
+// Count gives the prompt ids of a request without generating: what /tokenize-like routes and token counters need. It checks the input only.
+func (g *Generator) Count(r *Request) ([]tok.ID, error) {
+	if err := g.checkInput(r, nil); err != nil {
+		return nil, err
+	}
+	ids, err := g.encode(r, r.Messages)
+	return slices.Clip(ids), err
+}
