@@ -3,7 +3,9 @@ package chat
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,9 +58,9 @@ func globals(r *Render, b *budget, text func(string) string) map[string]jinja.Va
 	if len(r.Tools) > 0 {
 		vars["tools"] = value(r.Tools, text)
 	}
-	for k, v := range r.Vars {
+	for _, k := range slices.Sorted(maps.Keys(r.Vars)) { // in a fixed order: texts are counted
 		if _, taken := vars[k]; !taken && !strings.HasPrefix(k, prefix) {
-			vars[k] = value(v, text)
+			vars[k] = value(r.Vars[k], text)
 		}
 	}
 	set := func(name string, fn func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error)) {

@@ -8,7 +8,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/ardanlabs/jinja"
 )
@@ -246,5 +245,3 @@ func float(f float64) string {
 	}
 	return s
 }
-
-var _ = utf8.RuneError

@@ -56,9 +56,9 @@ const (
 	// Delta is one sampled token of a choice, with the text it released ("" while a character or a possible stop string is held back). The
 	// id that ends a choice has no Delta: it is counted, and named by Stats.StopID.
 	Delta  Kind = iota
-	Flush              // text released at the end without a token
-	Prompt             // echo: one prompt token; choices after the first get the whole prompt in one event of its own
-	Done               // the choice ended
+	Flush       // text released at the end without a token
+	Prompt      // echo: one prompt token; choices after the first get the whole prompt in one event of its own
+	Done        // the choice ended
 )
 
 // Logprob is one token with the distribution around it, as the model gave it.
