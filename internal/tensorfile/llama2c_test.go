@@ -167,3 +167,37 @@ func TestLlama2cHostile(t *testing.T) {
 		})
 	}
 }
+
+// TestLlama2cBlocks: groups of a multiple of 32 become q8_0 with the same values, up to the scale's rounding to f16.
+func TestLlama2cBlocks(t *testing.T) {
+	const n, cols = 256, 64
+	q := make([]byte, n)
+	for i := range q {
+		q[i] = byte(i*37 - 128)
+	}
+	for _, group := range []int{32, 64} {
+		var scales []byte
+		for g := range n / group {
+			scales = append(scales, floatsOf(0.0123*float32(g+1))...)
+		}
+		typ, exact := unpackGroups(q, scales, group, 33) // blocks would run across rows
+		if typ != kernel.F32 {
+			t.Fatalf("type %s for rows of 33", typ)
+		}
+		typ, data := unpackGroups(q, scales, group, cols)
+		if typ != kernel.Q8_0 || len(data) != n/32*34 {
+			t.Fatalf("%s of %d bytes for groups of %d", typ, len(data), group)
+		}
+		got := make([]float32, n)
+		kernel.Dequantize(got, typ, data)
+		for i, w := range f32s(exact) {
+			if d := math.Abs(float64(got[i] - w)); d > math.Abs(float64(w))/2048 {
+				t.Fatalf("value %d: %v, expected %v", i, got[i], w)
+			}
+		}
+		tiny := append(bytes.Clone(scales[4:]), floatsOf(1e-6)...)
+		if typ, _ := unpackGroups(q, tiny, group, cols); typ != kernel.F32 {
+			t.Errorf("a scale that f16 cannot hold gave %s", typ)
+		}
+	}
+}
