@@ -1,0 +1,200 @@
+package sched
+
+// admit moves the oldest waiting sequences among the running, strictly in order of age, while there is room. Room means pages for all their known
+// tokens and one more, beyond what the running ones were promised and have not taken yet: so a prompt that starts can finish its prefill.
+func (s *Scheduler) admit() {
+	if len(s.waiting) == 0 || s.stuck || len(s.running) >= s.cfg.MaxSeqs {
+		return
+	}
+	promised := 0
+	for _, q := range s.running {
+		promised += max(0, q.reserve-q.held)
+	}
+	for len(s.waiting) > 0 && len(s.running) < s.cfg.MaxSeqs {
+		q := s.waiting[0]
+		path := s.match(q)
+		reserve := peak(min(len(q.Tokens)+1, q.Limit), q.Window, q.Sinks) * s.Slots(q.Loops)
+		if reserve-s.shared(q, path) > s.pool.spare()-promised {
+			s.stuck = true
+			return
+		}
+		s.waiting = append(s.waiting[:0], s.waiting[1:]...)
+		s.enter(q, path)
+		q.reserve = reserve
+		promised += max(0, reserve-q.held)
+		s.plan.Admitted = append(s.plan.Admitted, q)
+	}
+}
+
+func (s *Scheduler) match(q *Seq) []int32 {
+	if s.cfg.NoPrefixCache {
+		return nil
+	}
+	return s.idx.match(q)
+}
+
+// shared counts the pages of a matched prefix that some sequence holds already: they cost nothing.
+func (s *Scheduler) shared(q *Seq, path []int32) int {
+	n := 0
+	for b, id := range path {
+		if !q.keeps(b, len(path)*PageLen) {
+			continue
+		}
+		for slot := range s.Slots(q.Loops) {
+			if s.pool.refs[s.idx.nodes[id].page(s.idx, slot, q.Loops)] > 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// enter starts q with the K/V of its matched prefix.
+func (s *Scheduler) enter(q *Seq, path []int32) {
+	slots := s.Slots(q.Loops)
+	q.grow(slots, max(1, len(path)))
+	q.Cached = len(path) * PageLen
+	q.Computed, q.Entered, q.blocks, q.indexed = q.Cached, q.Cached, len(path), len(path)
+	for b, id := range path {
+		if !q.keeps(b, q.Cached) {
+			continue
+		}
+		for slot := range slots {
+			page := s.idx.nodes[id].page(s.idx, slot, q.Loops)
+			s.pool.hold(page)
+			q.Pages[slot][b] = page
+			q.held++
+		}
+	}
+	s.shed(q)
+	if !s.cfg.NoPrefixCache && !q.NoCache {
+		at := int32(-1)
+		if len(path) > 0 {
+			at = path[len(path)-1]
+		} else {
+			at = s.idx.root(q.Window, q.Sinks)
+		}
+		s.idx.stand(q, at)
+	}
+	s.start(q)
+}
+
+// share divides the rows that may still be in flight: first one row to every sequence that decodes, in turn; then prefill chunks in equal
+// shares. Where prompts wait, a small part of the budget is kept from decoding, so that neither starves the other.
+func (s *Scheduler) share() {
+	budget := s.cfg.StepRows - s.flight
+	prompts, theirs := 0, 0
+	for _, q := range s.running {
+		q.grant = 0
+		if q.pending() > 1 {
+			prompts++
+		}
+		if q.pending() > 1 || q.Flight() > 1 {
+			theirs += q.Flight()
+		}
+	}
+	kept := 0
+	if prompts > 0 {
+		kept = min(max(0, max(1, s.cfg.StepRows/8)-theirs), max(0, budget))
+		if s.cfg.StepRows == 1 && s.fed {
+			kept = 0
+		}
+	}
+	given := s.shareDecode(budget - kept)
+	if budget -= given; budget > 0 && prompts > 0 {
+		s.sharePrefill(budget, prompts)
+		s.fed = true
+	}
+	if given > 0 {
+		s.fed = false
+	}
+}
+
+// shareDecode grants one row each to sequences with a single token to enter, and says how many got one.
+func (s *Scheduler) shareDecode(budget int) int {
+	n, given := len(s.running), 0
+	start := int(s.decode)
+	for i := 0; i < n && given < budget; i++ {
+		at := (start + i) % n
+		if q := s.running[at]; q.pending() == 1 {
+			q.grant = 1
+			given++
+			s.decode = cursor(at + 1)
+		}
+	}
+	return given
+}
+
+// sharePrefill grants equal shares of the budget to prompts, then the rest in turn.
+func (s *Scheduler) sharePrefill(budget, prompts int) {
+	n := len(s.running)
+	start := int(s.prefill)
+	left := prompts
+	for round := 0; round < 2; round++ {
+		for i := 0; i < n && budget > 0; i++ {
+			at := (start + i) % n
+			q := s.running[at]
+			if q.pending() <= 1 {
+				continue
+			}
+			fair := budget
+			if round == 0 {
+				fair = (budget + left - 1) / left
+				left--
+				s.prefill = cursor(at + 1)
+			}
+			g := min(fair, min(q.pending(), s.cfg.ChunkRows)-q.grant)
+			q.grant += g
+			budget -= g
+		}
+	}
+}
+
+// place finds pages for the granted rows, oldest sequence first. Under pressure a chunk shrinks; where not even one row has a page, the youngest
+// running sequence gives its pages up, be it the asking one. The oldest never does, so it always ends, and so does everyone after it.
+func (s *Scheduler) place() {
+	for i := 0; i < len(s.running); i++ {
+		q := s.running[i]
+		if q.grant == 0 {
+			continue
+		}
+		n := s.room(q, q.grant)
+		for n == 0 && q.Flight() == 0 { // with rows in flight it waits for them: their end may release pages
+			if s.preempt() == q {
+				break
+			}
+			n = s.room(q, q.grant)
+		}
+		if n == 0 || !q.running {
+			continue
+		}
+		s.plan.Enter = append(s.plan.Enter, Span{Seq: q, From: q.Entered, N: n})
+		q.Entered += n
+		s.flight += n
+	}
+}
+
+// room takes pages for up to n more rows of q and says for how many there are.
+func (s *Scheduler) room(q *Seq, n int) int {
+	slots := s.Slots(q.Loops)
+	want := blocksOf(q.Entered + n)
+	for q.blocks < want && s.pool.spare() >= slots {
+		q.grow(slots, q.blocks+1)
+		for slot := range slots {
+			q.Pages[slot][q.blocks] = s.pool.take()
+		}
+		q.held += slots
+		q.blocks++
+	}
+	return min(n, q.blocks*PageLen-q.Entered)
+}
+
+// preempt takes the pages of the youngest running sequence and lets it wait.
+func (s *Scheduler) preempt() *Seq {
+	q := s.running[len(s.running)-1]
+	s.stop(q)
+	q.Preempted++
+	s.wait(q)
+	s.plan.Preempted = append(s.plan.Preempted, q)
+	return q
+}

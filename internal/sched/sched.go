@@ -1,0 +1,255 @@
+package sched
+
+import (
+	"fmt"
+
+	"tinyloop/internal/fault"
+	"tinyloop/internal/invariants"
+)
+
+// Config is the shape of the model's K/V and the limits of a step.
+type Config struct {
+	Prelude, Core, Coda int // blocks of each part; Core >= 1
+	Pages               int
+	StepRows            int // most rows in flight
+	ChunkRows           int // most rows of one sequence entering in a step; 0 = StepRows
+	MaxSeqs             int // most sequences holding pages
+	NoPrefixCache       bool
+}
+
+// Span is rows of one sequence that enter: positions From to From+N-1.
+type Span struct {
+	Seq     *Seq
+	From, N int
+}
+
+// Plan is what the next step does besides the rows in flight, valid until the next call of Next. Preempted sequences have lost their pages and
+// their rows in flight; they were also Admitted if they are in both lists.
+type Plan struct {
+	Admitted  []*Seq
+	Preempted []*Seq
+	Enter     []Span // oldest sequence first; at most one Span a sequence
+}
+
+// Scheduler holds every sequence that is not finished. One owner.
+type Scheduler struct {
+	cfg     Config
+	pool    pool
+	idx     *index
+	running []*Seq // oldest first
+	waiting []*Seq // oldest first
+	flight  int    // rows in flight
+	ages    int64
+	decode  cursor
+	prefill cursor
+	fed     bool // the last row of a one-row budget went to a prefill
+	stuck   bool // the oldest waiting sequence did not fit, and nothing has changed since
+	plan    Plan
+}
+
+// cursor is where a round over the running sequences goes on.
+type cursor int
+
+func (c *cursor) removed(i int) {
+	if i < int(*c) {
+		*c--
+	}
+}
+
+func (c *cursor) inserted(i int) {
+	if i < int(*c) {
+		*c++
+	}
+}
+
+// New makes a Scheduler with all pages free.
+func New(c Config) *Scheduler {
+	if c.ChunkRows <= 0 || c.ChunkRows > c.StepRows {
+		c.ChunkRows = c.StepRows
+	}
+	s := &Scheduler{cfg: c, pool: newPool(c.Pages)}
+	s.idx = newIndex(&s.pool, c)
+	s.pool.idx = s.idx
+	return s
+}
+
+// Slots is the number of pages that one block of PageLen positions takes.
+func (s *Scheduler) Slots(loops int) int { return s.cfg.Prelude + loops*s.cfg.Core + s.cfg.Coda }
+
+// Fits refuses a sequence that could never run, even alone: fault.TooLong with both numbers. It may be called from any goroutine.
+func (s *Scheduler) Fits(limit, loops, window, sinks int) error {
+	need := peak(limit, window, sinks) * s.Slots(loops)
+	if need <= s.cfg.Pages {
+		return nil
+	}
+	return &fault.Error{Kind: fault.TooLong, Field: "max_tokens", Code: "kv_budget_exceeded",
+		Msg: fmt.Sprintf("the request needs %d KV pages (%d positions at %d loops), the server has %d", need, limit, loops, s.cfg.Pages)}
+}
+
+// Add queues a new sequence.
+func (s *Scheduler) Add(q *Seq) {
+	s.ages++
+	q.age = s.ages
+	q.reset()
+	s.wait(q)
+}
+
+// Next decides what enters the coming step. The caller computes it, together with what is in flight, and reports with Commit.
+func (s *Scheduler) Next() *Plan {
+	s.plan.Admitted, s.plan.Preempted, s.plan.Enter = s.plan.Admitted[:0], s.plan.Preempted[:0], s.plan.Enter[:0]
+	s.admit()
+	s.share()
+	s.place()
+	return &s.plan
+}
+
+// Commit notes that the next n positions in flight of q have their K/V in every slot.
+func (s *Scheduler) Commit(q *Seq, n int) {
+	q.Computed += n
+	s.flight -= n
+	if q.tip >= 0 {
+		for (q.indexed+1)*PageLen <= q.Computed {
+			s.idx.insert(q, q.indexed)
+			s.stuck = false // a longer prefix to find, perhaps doubled pages given back
+		}
+	}
+	s.shed(q)
+	if invariants.Enabled {
+		invariants.Check(q.Computed <= q.Entered, "more rows complete than entered")
+	}
+}
+
+// Fork makes child a branch of parent, which has no rows in flight: full blocks are shared, a partial last block is copied by calling
+// copyPage for each slot. child.Tokens begins with the parent's computed tokens. Without room now, child waits like a preempted sequence
+// and computes its tokens again.
+func (s *Scheduler) Fork(parent, child *Seq, copyPage func(dst, src int32)) {
+	child.reset()
+	child.age = parent.age
+	slots := s.Slots(parent.Loops)
+	part := parent.Computed%PageLen != 0
+	if len(s.running) >= s.cfg.MaxSeqs || part && s.pool.spare() < slots {
+		s.wait(child)
+		return
+	}
+	child.grow(slots, parent.blocks)
+	for b := range parent.blocks {
+		last := part && b == parent.blocks-1
+		for slot := range slots {
+			page := parent.Pages[slot][b]
+			if page < 0 {
+				continue
+			}
+			child.held++
+			if !last {
+				s.pool.hold(page)
+				child.Pages[slot][b] = page
+				continue
+			}
+			own := s.pool.take()
+			copyPage(own, page)
+			child.Pages[slot][b] = own
+		}
+	}
+	child.Computed, child.Entered = parent.Computed, parent.Computed
+	child.blocks, child.low, child.indexed = parent.blocks, parent.low, parent.indexed
+	if parent.tip >= 0 {
+		s.idx.stand(child, parent.tip)
+	}
+	s.start(child)
+}
+
+// Drop forgets a sequence: the way out of every sequence, whatever its state.
+func (s *Scheduler) Drop(q *Seq) {
+	if q.running {
+		s.stop(q)
+		return
+	}
+	for i, w := range s.waiting {
+		if w == q {
+			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
+			s.stuck = false
+			return
+		}
+	}
+}
+
+// Pages gives the number of pages held by sequences, kept by the prefix index alone, and in all.
+func (s *Scheduler) Pages() (held, cached, total int) {
+	return s.cfg.Pages - s.pool.spare(), s.pool.cached, s.cfg.Pages
+}
+
+// Running and Waiting count sequences with and without pages; Flight counts rows.
+func (s *Scheduler) Running() int { return len(s.running) }
+func (s *Scheduler) Waiting() int { return len(s.waiting) }
+func (s *Scheduler) Flight() int  { return s.flight }
+
+// wait puts q among the waiting, by age, after those of its own age.
+func (s *Scheduler) wait(q *Seq) {
+	s.waiting = insertByAge(s.waiting, q)
+	s.stuck = false
+}
+
+// start puts q among the running.
+func (s *Scheduler) start(q *Seq) {
+	q.running = true
+	s.running = insertByAge(s.running, q)
+	i := len(s.running) - 1
+	for s.running[i] != q {
+		i--
+	}
+	s.decode.inserted(i)
+	s.prefill.inserted(i)
+}
+
+// stop takes q from the running and gives its pages back, last block first, so that the index evicts the ends of prompts before their heads.
+func (s *Scheduler) stop(q *Seq) {
+	s.flight -= q.Flight()
+	for i, r := range s.running {
+		if r == q {
+			s.running = append(s.running[:i], s.running[i+1:]...)
+			s.decode.removed(i)
+			s.prefill.removed(i)
+			break
+		}
+	}
+	for b := q.blocks - 1; b >= 0; b-- {
+		s.freeBlock(q, b)
+	}
+	s.idx.leave(q)
+	q.reset()
+	s.stuck = false
+}
+
+func (s *Scheduler) freeBlock(q *Seq, b int) {
+	for _, table := range q.Pages {
+		if table[b] >= 0 {
+			s.pool.release(table[b])
+			table[b] = -1
+			q.held--
+		}
+	}
+}
+
+// shed gives back the blocks that no position from Computed on sees.
+func (s *Scheduler) shed(q *Seq) {
+	if q.Window == 0 {
+		return
+	}
+	q.low = max(q.low, min(blocksOf(q.Sinks), q.blocks))
+	for q.low < q.blocks && !q.keeps(q.low, q.Computed) {
+		s.freeBlock(q, q.low)
+		q.low++
+		s.stuck = false
+	}
+}
+
+func insertByAge(list []*Seq, q *Seq) []*Seq {
+	list = append(list, q)
+	i := len(list) - 1
+	for i > 0 && list[i-1].age > q.age {
+		list[i] = list[i-1]
+		i--
+	}
+	list[i] = q
+	return list
+}
