@@ -1,0 +1,136 @@
+package openai
+
+import (
+	"unicode/utf8"
+
+	"tinyloop/internal/dialect"
+	"tinyloop/internal/gen"
+)
+
+// entries holds encoded logprobs without their brackets: the chat form uses list only, the legacy form all four columns.
+type entries struct {
+	list, logprobs, top, offsets []byte
+}
+
+func (n *entries) reset() {
+	n.list, n.logprobs, n.top, n.offsets = n.list[:0], n.logprobs[:0], n.top[:0], n.offsets[:0]
+}
+
+func comma(dst []byte) []byte {
+	if len(dst) > 0 {
+		return append(dst, ',')
+	}
+	return dst
+}
+
+// addChat adds an entry of chat completions: {token, logprob, bytes, top_logprobs}.
+func (n *entries) addChat(l *gen.Logprob) {
+	dst := appendToken(comma(n.list), l)
+	dst = append(dst, `,"top_logprobs":[`...)
+	for i := range l.Top {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendToken(dst, &l.Top[i]), '}')
+	}
+	n.list = append(dst, "]}"...)
+}
+
+// appendToken appends a token's object without its closing brace.
+func appendToken(dst []byte, l *gen.Logprob) []byte {
+	dst = append(dst, `{"token":`...)
+	dst = dialect.AppendString(dst, l.Text)
+	dst = append(dst, `,"logprob":`...)
+	dst = dialect.AppendFloat32(dst, l.Logprob)
+	dst = append(dst, `,"bytes":`...)
+	return dialect.AppendBytes(dst, l.Bytes)
+}
+
+// addLegacy adds a row to the four columns of completions and gives the offset behind it. Offsets count code points; a token that begins
+// inside a character has the offset of that character.
+func (n *entries) addLegacy(l *gen.Logprob, offset int) int {
+	n.list = appendLegacyToken(comma(n.list), l)
+	n.logprobs, n.top = comma(n.logprobs), comma(n.top)
+	if l.First {
+		n.logprobs = append(n.logprobs, "null"...)
+		n.top = append(n.top, "null"...)
+	} else {
+		n.logprobs = dialect.AppendFloat32(n.logprobs, l.Logprob)
+		n.top = appendTop(n.top, l)
+	}
+	at := offset
+	if len(l.Bytes) > 0 && !utf8.RuneStart(l.Bytes[0]) && at > 0 {
+		at--
+	}
+	n.offsets = dialect.AppendInt(comma(n.offsets), at)
+	for _, c := range l.Bytes {
+		if utf8.RuneStart(c) {
+			offset++
+		}
+	}
+	return offset
+}
+
+// appendTop appends the map from token to logprob. The chosen token is always in it, so it may have one name more than was asked for.
+func appendTop(dst []byte, l *gen.Logprob) []byte {
+	dst = append(dst, '{')
+	for i := range l.Top {
+		dst = appendPair(dst, &l.Top[i], i > 0)
+	}
+	if !chosen(l) {
+		dst = appendPair(dst, l, len(l.Top) > 0)
+	}
+	return append(dst, '}')
+}
+
+func chosen(l *gen.Logprob) bool {
+	for i := range l.Top {
+		if l.Top[i].ID == l.ID {
+			return true
+		}
+	}
+	return false
+}
+
+func appendPair(dst []byte, l *gen.Logprob, more bool) []byte {
+	if more {
+		dst = append(dst, ',')
+	}
+	dst = append(appendLegacyToken(dst, l), ':')
+	return dialect.AppendFloat32(dst, l.Logprob)
+}
+
+// appendLegacyToken appends a token as text, or as bytes:\xNN… when its bytes are no text of their own: lossy text would make two tokens
+// share one name.
+func appendLegacyToken(dst []byte, l *gen.Logprob) []byte {
+	if utf8.Valid(l.Bytes) {
+		return dialect.AppendString(dst, l.Text)
+	}
+	const hex = "0123456789abcdef"
+	dst = append(dst, `"bytes:`...)
+	for _, c := range l.Bytes {
+		dst = append(dst, '\\', '\\', 'x', hex[c>>4], hex[c&15])
+	}
+	return append(dst, '"')
+}
+
+// appendTo appends the logprobs object. Without entries it is null, except that a whole answer that was asked for logprobs has empty lists.
+func (n *entries) appendTo(dst []byte, chat, asked bool) []byte {
+	if len(n.list) == 0 && !asked {
+		return append(dst, "null"...)
+	}
+	if chat {
+		dst = append(dst, `{"content":[`...)
+		dst = append(dst, n.list...)
+		return append(dst, `],"refusal":null}`...)
+	}
+	dst = append(dst, `{"tokens":[`...)
+	dst = append(dst, n.list...)
+	dst = append(dst, `],"token_logprobs":[`...)
+	dst = append(dst, n.logprobs...)
+	dst = append(dst, `],"top_logprobs":[`...)
+	dst = append(dst, n.top...)
+	dst = append(dst, `],"text_offset":[`...)
+	dst = append(dst, n.offsets...)
+	return append(dst, "]}"...)
+}

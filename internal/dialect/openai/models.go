@@ -1,0 +1,78 @@
+package openai
+
+import (
+	"slices"
+	"strconv"
+
+	"tinyloop/internal/dialect"
+	"tinyloop/internal/fault"
+)
+
+func listModels(c *dialect.Call) ([]byte, error) {
+	dst := []byte(`{"object":"list","data":[`)
+	for i, m := range c.Models.List() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendModel(dst, &m, m.Name)
+	}
+	return append(dst, "]}"...), nil
+}
+
+func getModel(c *dialect.Call) ([]byte, error) {
+	id := c.Value("id")
+	all := c.Models.List()
+	for i := range all {
+		if all[i].Name == id || slices.Contains(all[i].Aliases, id) {
+			return appendModel(nil, &all[i], id), nil
+		}
+	}
+	return nil, &fault.Error{Kind: fault.NotFound, Field: "model", Code: "model_not_found", Msg: "there is no model " + strconv.Quote(clip(id))}
+}
+
+// appendModel appends OpenAI's model object, llama.cpp's meta, vLLM's max_model_len and the loops.
+func appendModel(dst []byte, m *dialect.Listed, id string) []byte {
+	in := &m.Info
+	dst = append(dst, `{"id":`...)
+	dst = dialect.AppendString(dst, id)
+	dst = append(dst, `,"object":"model","created":`...)
+	dst = strconv.AppendInt(dst, max(in.Created.Unix(), 0), 10)
+	dst = append(dst, `,"owned_by":"tinyloop","aliases":[`...)
+	for i, a := range m.Aliases {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = dialect.AppendString(dst, a)
+	}
+	dst = append(dst, `],"max_model_len":`...)
+	dst = dialect.AppendInt(dst, in.Context)
+	dst = append(dst, `,"loops":{"default":`...)
+	dst = dialect.AppendInt(dst, in.Loops.Default)
+	dst = append(dst, `,"trained_min":`...)
+	dst = dialect.AppendInt(dst, in.Loops.TrainedMin)
+	dst = append(dst, `,"trained_mean":`...)
+	dst = dialect.AppendInt(dst, in.Loops.TrainedMean)
+	dst = append(dst, `,"trained_max":`...)
+	dst = dialect.AppendInt(dst, in.Loops.TrainedMax)
+	dst = append(dst, `},"max_loops":`...)
+	dst = dialect.AppendInt(dst, in.Loops.HardMax)
+	dst = append(dst, `,"meta":{"family":`...)
+	dst = dialect.AppendString(dst, in.Family)
+	dst = append(dst, `,"quantization":`...)
+	dst = dialect.AppendString(dst, in.Quant)
+	dst = append(dst, `,"n_vocab":`...)
+	dst = dialect.AppendInt(dst, in.Vocab)
+	dst = append(dst, `,"n_ctx_train":`...)
+	dst = dialect.AppendInt(dst, in.TrainedContext)
+	dst = append(dst, `,"n_params":`...)
+	dst = strconv.AppendInt(dst, in.Params, 10)
+	dst = append(dst, `,"n_params_unrolled":`...)
+	dst = strconv.AppendInt(dst, in.UnrolledParams, 10)
+	dst = append(dst, `,"size":`...)
+	dst = strconv.AppendInt(dst, in.Bytes, 10)
+	dst = append(dst, `,"kv_bytes_per_token":`...)
+	dst = strconv.AppendInt(dst, in.KVBytesPerToken, 10)
+	dst = append(dst, `,"license":`...)
+	dst = dialect.AppendString(dst, in.License)
+	return append(dst, "}}"...)
+}

@@ -1,0 +1,159 @@
+package dialect
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"tinyloop/internal/fault"
+	"tinyloop/internal/gen"
+	"tinyloop/internal/tok"
+)
+
+// MaxStop is how many stop strings a request may carry.
+const MaxStop = 16
+
+// names maps gen's field names to the names on the wire, where they differ, for errors that gen finds.
+var names = map[string]string{
+	"repeat": "repeat_penalty", "repeat_last": "repeat_last_n", "presence": "presence_penalty", "frequency": "frequency_penalty",
+	"effort": "reasoning_effort", "timeout": "timeout_ms", "prompt_ids": "prompt", "stop_ids": "stop",
+}
+
+// Sampling reads the fields that every generation route of ours shares: those of OpenAI and TinyLoop's own, the latter at top level and
+// inside an object "tinyloop", where they win. It gives the names to report errors under.
+func Sampling(o *Object, r *gen.Request) map[string]string {
+	rename := maps.Clone(names)
+	common(o, r)
+	own(o, r)
+	if v := o.Get("tinyloop"); v.Present() {
+		t := v.Object()
+		own(t, r)
+		nest(rename, t)
+		t.Done()
+	}
+	return rename
+}
+
+// nest makes the names that stand inside t be reported with their full path.
+func nest(rename map[string]string, t *Object) {
+	for i := range t.members {
+		key := t.members[i].key
+		rename[key] = t.join(key)
+		for field, wire := range names {
+			if wire == key {
+				rename[field] = t.join(key)
+			}
+		}
+	}
+}
+
+// common reads what OpenAI defines alike on its routes.
+func common(o *Object, r *gen.Request) {
+	r.Temperature = o.Float("temperature")
+	r.TopP = o.Float("top_p")
+	r.Presence = o.Float("presence_penalty")
+	r.Frequency = o.Float("frequency_penalty")
+	r.Stop = stops(o.Get("stop"))
+	r.LogitBias = bias(o.Get("logit_bias"))
+	if n := o.Int("n"); n != nil {
+		r.N = *n
+		if *n < 1 {
+			o.Get("n").Fail(fault.Invalid, "invalid_value", "n must be at least 1, got %d", *n)
+		}
+	}
+}
+
+// own reads the fields of TinyLoop and of llama.cpp. Absent ones keep what r has.
+func own(o *Object, r *gen.Request) {
+	keep(&r.Loops, o.Int("loops"))
+	keep(&r.CacheWindow, o.Int("cache_window"))
+	keep(&r.CacheSinks, o.Int("cache_sinks"))
+	keep(&r.TopK, o.Int("top_k"))
+	keep(&r.MinP, o.Float("min_p"))
+	keep(&r.Repeat, o.Float("repeat_penalty"))
+	keep(&r.RepeatLast, o.Int("repeat_last_n"))
+	keep(&r.Seed, o.Seed("seed"))
+	if s := o.Str("reasoning_effort"); s != "" {
+		r.Effort = s
+	}
+	if n := o.Int("min_tokens"); n != nil {
+		r.MinTokens = *n
+	}
+	r.IgnoreEOS = o.Flag("ignore_eos", r.IgnoreEOS)
+	r.NoCache = !o.Flag("cache_prompt", !r.NoCache)
+	if s := o.Str("mode"); s != "" {
+		r.Mode = s
+	}
+	if ms := o.Int("timeout_ms"); ms != nil {
+		r.Timeout = timeout(o.Get("timeout_ms"), *ms)
+	}
+}
+
+func keep[T any](dst **T, v *T) {
+	if v != nil {
+		*dst = v
+	}
+}
+
+func timeout(v Value, ms int) time.Duration {
+	const most = 24 * 60 * 60 * 1000
+	if ms < 1 || ms > most {
+		v.Fail(fault.Invalid, "invalid_value", "%s must be between 1 and %d, got %d", v.Path(), most, ms)
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// stops reads one stop string or a list of them. An empty one is refused by gen, which names it.
+func stops(v Value) []string {
+	switch {
+	case !v.Present():
+		return nil
+	case v.IsString():
+		return []string{v.String()}
+	case v.IsArray():
+		return v.Strings(MaxStop)
+	}
+	v.Fail(fault.Invalid, "invalid_type", "%s must be a string or an array of strings, got %s", v.Path(), v.kind())
+	return nil
+}
+
+// bias reads an object from token ids, written as decimal strings, to numbers.
+func bias(v Value) map[tok.ID]float64 {
+	if !v.Present() {
+		return nil
+	}
+	out := map[tok.ID]float64{}
+	v.Object().Pairs(func(name string, e Value) {
+		id, err := strconv.ParseInt(name, 10, 32)
+		if err != nil {
+			e.Fail(fault.Invalid, "invalid_value", "%s: the names of logit_bias must be token ids", cleanName(e.Path()))
+			return
+		}
+		out[tok.ID(id)] = e.Float()
+	})
+	return out
+}
+
+// Rename gives err with the field, and the field's name at the start of its message, as the caller wrote them.
+func Rename(err error, to map[string]string) error {
+	e := fault.As(err)
+	if e.Field == "" {
+		return err
+	}
+	end := strings.IndexAny(e.Field, ".[")
+	if end < 0 {
+		end = len(e.Field)
+	}
+	name, ok := to[e.Field[:end]]
+	if !ok {
+		return err
+	}
+	c := *e
+	c.Field = name + e.Field[end:]
+	if rest, ok := strings.CutPrefix(e.Msg, e.Field); ok {
+		c.Msg = c.Field + rest
+	}
+	return &c
+}

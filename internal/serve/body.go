@@ -1,0 +1,104 @@
+package serve
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"tinyloop/internal/fault"
+)
+
+const statusUnsupportedMedia = http.StatusUnsupportedMediaType
+
+// body reads the whole request body into x.call, or answers with what is wrong with it.
+func (s *Server) body(x *exchange, r *http.Request) bool {
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		s.failWith(x, statusUnsupportedMedia, &fault.Error{Kind: fault.Malformed, Code: "unsupported_encoding",
+			Msg: "content-encoding " + clean(enc, 40) + " is not accepted; send the body as it is"})
+		return false
+	}
+	limit := s.cfg.BodyLimit
+	if r.ContentLength > limit {
+		s.tooLarge(x, r.ContentLength)
+		return false
+	}
+	b, err := s.read(x, r, limit)
+	switch {
+	case err == nil:
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		x.Header().Set("Connection", "close")
+		s.failWith(x, http.StatusRequestTimeout, &fault.Error{Kind: fault.Malformed, Code: "body_timeout",
+			Msg: fmt.Sprintf("the request body stopped for more than %v", s.cfg.BodyTimeout), Err: err})
+		return false
+	default:
+		s.failWith(x, http.StatusBadRequest, &fault.Error{Kind: fault.Malformed, Code: "incomplete_body", Msg: "the request body ended early", Err: err})
+		return false
+	}
+	if int64(len(b)) > limit {
+		s.tooLarge(x, int64(len(b)))
+		return false
+	}
+	x.call.Body = b
+	if !acceptable(r.Header.Get("Content-Type"), b) {
+		s.failWith(x, statusUnsupportedMedia, &fault.Error{Kind: fault.Malformed, Code: "unsupported_media_type",
+			Msg: "content-type " + clean(r.Header.Get("Content-Type"), 60) + " is not accepted; send a JSON object as application/json"})
+		return false
+	}
+	return true
+}
+
+func (s *Server) tooLarge(x *exchange, got int64) {
+	x.Header().Set("Connection", "close") // what is left of the body is not read
+	s.fail(x, &fault.Error{Kind: fault.TooLarge, Msg: fmt.Sprintf("the request body may have at most %d bytes, got %d or more", s.cfg.BodyLimit, got)})
+}
+
+// read takes the body as it arrives, one byte past the limit at most. Each pause may last BodyTimeout.
+func (s *Server) read(x *exchange, r *http.Request, limit int64) ([]byte, error) {
+	rc := http.NewResponseController(x)
+	defer rc.SetReadDeadline(time.Time{})
+	size := 4096
+	if r.ContentLength >= 0 {
+		size = int(min(r.ContentLength+bytes.MinRead, 64<<10))
+	}
+	buf := make([]byte, 0, size)
+	for int64(len(buf)) <= limit {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		rc.SetReadDeadline(time.Now().Add(s.cfg.BodyTimeout))
+		n, err := r.Body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if errors.Is(err, io.EOF) {
+			return buf, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return buf, nil
+}
+
+// acceptable is false only for a content type that clearly is not JSON over a body that is no object either: curl and browsers label JSON
+// in many ways.
+func acceptable(contentType string, body []byte) bool {
+	if contentType == "" {
+		return true
+	}
+	if bytes.HasPrefix(bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), " \t\r\n"), []byte("{")) {
+		return true
+	}
+	t, _, err := mime.ParseMediaType(contentType)
+	switch {
+	case err != nil:
+		return false
+	case t == "application/json", t == "text/json", t == "text/plain", strings.HasSuffix(t, "+json"):
+		return true
+	}
+	return false
+}
