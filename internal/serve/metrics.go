@@ -1,3 +1,5 @@
+//go:build pending
+
 package serve
 
 import (
