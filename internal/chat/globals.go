@@ -77,6 +77,9 @@ func globals(r *Render, b *budget, text func(string) string) map[string]jinja.Va
 	set(fnEnter, b.enter)
 	set(fnKeep, b.keep)
 	set(fnTimes, times)
+	set(fnLazy, func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
+		return jinja.Undefined(), errors.New("tojson needs a list here, not a generator")
+	})
 	for name, fn := range ownFilters() {
 		set(prefix+name, fn)
 	}

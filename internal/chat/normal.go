@@ -19,6 +19,7 @@ const (
 	fnEnter = "tl__enter" // (bytes of text in the body): charges a macro call and bounds its depth
 	fnKeep  = "tl__keep"  // (value): charges the size of a value that is kept or written
 	fnTimes = "tl__times" // (count): bounds the repetition of a string
+	fnLazy  = "tl__lazy"  // what filters a generator to JSON
 	prefix  = "tl__"
 )
 
@@ -185,7 +186,7 @@ func rewrite(b *strings.Builder, segs []segment, i, size int) error {
 	if err != nil {
 		return err
 	}
-	toks = filters(toks)
+	toks = methods(filters(toks))
 	if toks, err = repeats(toks); err != nil {
 		return err
 	}
@@ -286,14 +287,64 @@ func filters(toks []string) []string {
 		if t != "|" {
 			continue
 		}
-		for j := i + 1; j < len(toks); j++ {
-			if strings.TrimSpace(toks[j]) == "" {
-				continue
+		j := skipSpace(toks, i+1, 1)
+		if j >= len(toks) || !ownFilter(toks[j]) {
+			continue
+		}
+		if toks[j] == "tojson" && generator(toks, i) {
+			toks[j] = fnLazy
+			continue
+		}
+		toks[j] = prefix + toks[j]
+	}
+	return toks
+}
+
+// generator says whether what stands before the bar at i ends in a filter that gives a generator in Jinja2, which is not JSON there.
+func generator(toks []string, i int) bool {
+	j := skipSpace(toks, i-1, -1)
+	if j >= 0 && toks[j] == ")" {
+		for depth := 0; j >= 0; j-- {
+			switch toks[j] {
+			case ")":
+				depth++
+			case "(":
+				depth--
 			}
-			if ownFilter(toks[j]) {
-				toks[j] = prefix + toks[j]
+			if depth == 0 {
+				break
 			}
-			break
+		}
+		j = skipSpace(toks, j-1, -1)
+	}
+	if j < 1 {
+		return false
+	}
+	switch toks[j] {
+	case "map", "select", "reject", "selectattr", "rejectattr":
+		bar := skipSpace(toks, j-1, -1)
+		return bar >= 0 && toks[bar] == "|"
+	}
+	return false
+}
+
+func skipSpace(toks []string, i, step int) int {
+	for i >= 0 && i < len(toks) && isSpace(toks[i][0]) {
+		i += step
+	}
+	return i
+}
+
+// methods takes the methods that change a list or a dict away from templates, as the sandbox that models' authors tested with does: what is
+// left is no function, so calling it is an error.
+func methods(toks []string) []string {
+	for i := 1; i+1 < len(toks); i++ {
+		if toks[i-1] != "." || toks[i+1] != "(" {
+			continue
+		}
+		switch toks[i] {
+		case "append", "insert", "extend", "remove", "reverse", "sort", "pop", "popitem", "clear", "update", "setdefault":
+			toks[i] = prefix + toks[i]
 		}
 	}
 	return toks
@@ -307,10 +358,7 @@ func repeats(toks []string) ([]string, error) {
 		if toks[i] != "*" {
 			continue
 		}
-		j := i + 1
-		for j < len(toks) && strings.TrimSpace(toks[j]) == "" {
-			j++
-		}
+		j := skipSpace(toks, i+1, 1)
 		if j >= len(toks) || !isName(toks[j][0]) || j+1 < len(toks) && strings.ContainsAny(toks[j+1][:1], ".([") {
 			return nil, fmt.Errorf("the right side of a product must be a name or a number: %q", clip(strings.Join(toks, "")))
 		}

@@ -1,0 +1,117 @@
+//go:build pending
+
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"tinyloop/internal/arch"
+	"tinyloop/internal/engine"
+	"tinyloop/internal/fault"
+	"tinyloop/internal/gen"
+	"tinyloop/internal/kernel"
+	"tinyloop/internal/model"
+	"tinyloop/internal/tensorfile"
+)
+
+// Model is a loaded model with its running engine.
+type Model struct {
+	*gen.Generator
+	Name    string
+	Aliases []string // set before Add
+
+	engine  *engine.Engine
+	scratch *model.Scratch
+	weights *model.Model
+	closing sync.Once
+	err     error
+}
+
+// Close refuses new requests, lets the running ones finish until ctx ends, then gives all memory back. No stream of the model may be read for
+// tokens after. Later calls do nothing.
+func (m *Model) Close(ctx context.Context) error {
+	m.closing.Do(func() {
+		m.err = m.engine.Drain(ctx)
+		m.engine.Close()
+		m.scratch.Close()
+		m.weights.Close()
+	})
+	return m.err
+}
+
+// Load opens a model file (or folder) and starts its engine. Every error names the file and what is wrong with it.
+func Load(name, path string, o Options) (*Model, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	f, err := tensorfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // the model keeps nothing of it
+	m, err := load(name, f, o)
+	if err != nil {
+		return nil, named(path, err)
+	}
+	return m, nil
+}
+
+// named puts the path in front of an error's message, once.
+func named(path string, err error) error {
+	e := *fault.As(err)
+	if e.Kind == fault.Internal && e.Err != nil {
+		return fmt.Errorf("%s: %w", path, e.Err)
+	}
+	e.Msg = path + ": " + e.Msg
+	return &e
+}
+
+func load(name string, f *tensorfile.File, o Options) (*Model, error) {
+	kv, err := kvType(o.KVType)
+	if err != nil {
+		return nil, err
+	}
+	t, err := tokenizer(f)
+	if err != nil {
+		return nil, err
+	}
+	tm, err := template(f, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	w, err := arch.Load(f)
+	if err != nil {
+		return nil, err
+	}
+	if t.Size() > w.Spec.Vocab {
+		w.Close()
+		return nil, fault.New(fault.Invalid, "", "the tokenizer has %d tokens, but the model only %d", t.Size(), w.Spec.Vocab)
+	}
+	so, err := scratchOptions(&w.Spec, kv, o)
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	s, err := w.NewScratch(so)
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	e := engine.New(s, engine.Config{QueueLimit: o.QueueLimit, MaxSeqs: o.MaxSeqs, StepRows: o.StepRows, NoPrefixCache: o.NoPrefixCache})
+	m := &Model{Name: name, engine: e, scratch: s, weights: w}
+	m.Generator = gen.New(e, t, tm, info(name, f, w, s, kv), gen.Limits{MaxSeqLen: o.MaxSeqLen, DefaultTimeout: o.Timeout})
+	return m, nil
+}
+
+func kvType(name string) (kernel.Type, error) {
+	switch name {
+	case "", "f32":
+		return kernel.F32, nil
+	case "f16":
+		return kernel.F16, nil
+	}
+	return 0, fault.New(fault.Invalid, "kv_type", "kv_type must be f32 or f16, got %q", name)
+}
