@@ -1,5 +1,3 @@
-//go:build pending
-
 package gen
 
 import (
@@ -75,6 +73,7 @@ func (g *Generator) Generate(ctx context.Context, r *Request) (*Stream, error) {
 		Sampling:   p.params,
 
 		PromptLogprobs: r.Echo && r.Logprobs,
+		NoCache:        r.NoCache,
 	}
 	if p.timeout > 0 {
 		er.Deadline = start.Add(p.timeout)

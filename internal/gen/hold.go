@@ -1,5 +1,3 @@
-//go:build pending
-
 package gen
 
 // stopper finds the first stop string in a stream of bytes and knows how many of the latest bytes may still become one. It runs one

@@ -1,5 +1,3 @@
-//go:build pending
-
 package gen
 
 import (
@@ -107,50 +105,13 @@ func (g *Generator) piece(id tok.ID) string {
 	return g.tok.Piece(id)
 }
 
-// encodeParts encodes rendered text so that control ids come from the template alone.
-//
-// The whole text is encoded at once, which is how models were trained: merges run across the borders between template and message. That is
-// safe when no message holds control text and none arises where a message meets the template, so that the control ids of the whole are
-// exactly those of the template's own parts. Otherwise every part is encoded for itself, messages as plain text.
+// encodeParts encodes rendered text as the one string that it is, with control tokens from the template alone.
 func (g *Generator) encodeParts(parts []chat.Part) []tok.ID {
-	whole := g.tok.EncodeMarkup(nil, join(parts))
-	var apart, control []tok.ID
-	clean := true
-	for _, p := range parts {
-		from := len(apart)
-		if p.User {
-			apart = g.tok.Encode(apart, p.Text)
-			clean = clean && slices.Equal(apart[from:], g.tok.EncodeMarkup(nil, p.Text))
-			continue
-		}
-		apart = g.tok.EncodeMarkup(apart, p.Text)
-		control = g.onlyControl(control, apart[from:])
+	spans := make([]tok.Span, len(parts))
+	for i, p := range parts {
+		spans[i] = tok.Span{Text: p.Text, Markup: !p.User}
 	}
-	if clean && slices.Equal(control, g.onlyControl(nil, whole)) {
-		return whole
-	}
-	return apart
-}
-
-func (g *Generator) onlyControl(dst, ids []tok.ID) []tok.ID {
-	for _, id := range ids {
-		if g.tok.IsControl(id) {
-			dst = append(dst, id)
-		}
-	}
-	return dst
-}
-
-func join(parts []chat.Part) string {
-	n := 0
-	for _, p := range parts {
-		n += len(p.Text)
-	}
-	b := make([]byte, 0, n)
-	for _, p := range parts {
-		b = append(b, p.Text...)
-	}
-	return string(b)
+	return g.tok.EncodeSpans(nil, spans)
 }
 
 // fitted drops whole oldest turns until the conversation and the answer fit. A turn is a user message with everything up to the next one.

@@ -1,8 +1,7 @@
-//go:build pending
-
 package gen
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"math"
@@ -56,6 +55,7 @@ type Stream struct {
 //	                  in events         held back
 type choice struct {
 	dec    tok.Stream
+	tail   bool    // the prompt ends within a character, and nothing has come out since
 	match  []int32 // one KMP state a stop string
 	held   []byte  // bytes [sent, seen): may still become a stop string
 	seen   int
@@ -106,27 +106,13 @@ func newStream(g *Generator, r *Request, p *plan, er *engine.Request, room bool,
 		open:     p.choices,
 		ready:    make(chan struct{}, 1),
 	}
-	dec := s.continued()
+	dec := g.tok.NewStreamAfter(er.Prompt)
 	match := make([]int32, len(r.Stop)*p.choices)
 	for i := range s.all {
-		s.all[i] = choice{dec: dec, match: match[i*len(r.Stop) : (i+1)*len(r.Stop)], stopID: -1, word: -1}
+		s.all[i] = choice{dec: dec, match: match[i*len(r.Stop) : (i+1)*len(r.Stop)], stopID: -1, word: -1, tail: dec.Pending() > 0}
 	}
 	s.lead.dec = g.tok.NewStream()
 	return s
-}
-
-// continued gives a decoder that knows text has gone before, if the prompt has any, without that text's unfinished tail: half a character at
-// the end of a prompt is the prompt's, and must not show up in the answer.
-func (s *Stream) continued() tok.Stream {
-	dec := s.tok.NewStream()
-	for _, id := range slices.Backward(s.prompt) {
-		if len(s.tok.Bytes(id)) > 0 {
-			var sink [64]byte
-			dec.Flush(dec.Add(sink[:0], id))
-			break
-		}
-	}
-	return dec
 }
 
 // Prompt gives the ids that the model was fed; the caller must not change them.
@@ -248,7 +234,7 @@ func (s *Stream) Token(i int, c sample.Choice) (more bool) {
 		ch.stopID = c.ID
 		return true // the engine ends the choice itself
 	}
-	s.bytes = ch.dec.Add(s.bytes[:0], c.ID)
+	s.bytes = ch.tailless(ch.dec.Add(s.bytes[:0], c.ID))
 	if s.logprobs {
 		ch.await(entry{lp: s.logprob(c), from: ch.seen, to: -1}, len(s.bytes))
 	}
@@ -256,6 +242,16 @@ func (s *Stream) Token(i int, c sample.Choice) (more bool) {
 	e.Text, e.Logprobs = s.release(ch, s.bytes, false)
 	s.emit(i, &e)
 	return ch.word < 0
+}
+
+// tailless takes the mark of a broken character off the first text of an answer if it was the prompt that broke it: a prompt that ends within a
+// character must not show up in the answer. Where the answer completes the character it comes out whole.
+func (ch *choice) tailless(text []byte) []byte {
+	if !ch.tail || len(text) == 0 {
+		return text
+	}
+	ch.tail = false
+	return bytes.TrimPrefix(text, []byte("\uFFFD"))
 }
 
 // await queues a token's entry. n bytes came out of the decoder with it: they end the spans of earlier tokens that were waiting for the rest
@@ -396,7 +392,7 @@ func (s *Stream) Finish(i int, why engine.Why, st engine.Stats) {
 
 // flush sends what was held back: it has become neither a stop string nor a whole character.
 func (s *Stream) flush(i int, ch *choice) {
-	s.bytes = ch.dec.Flush(s.bytes[:0])
+	s.bytes = ch.tailless(ch.dec.Flush(s.bytes[:0]))
 	ch.settle(ch.seen + len(s.bytes))
 	e := Event{Kind: Flush, Choice: i, Index: ch.tokens, ID: -1}
 	e.Text, e.Logprobs = s.release(ch, s.bytes, true)

@@ -1,5 +1,3 @@
-//go:build pending
-
 package host
 
 import (
@@ -78,10 +76,7 @@ func load(name string, f *tensorfile.File, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	tm, err := template(f, o.Log)
-	if err != nil {
-		return nil, err
-	}
+	tm := template(f, o.Log)
 	w, err := arch.Load(f)
 	if err != nil {
 		return nil, err
