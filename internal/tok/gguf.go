@@ -143,19 +143,28 @@ func (s *source) readMerges(lines []string) ([][2]ID, error) {
 	if len(lines) > maxMerges {
 		return nil, fault.New(fault.Invalid, "tokenizer.ggml.merges", "there are %d merges, at most %d are read", len(lines), maxMerges)
 	}
-	ids := make(map[string]ID, len(s.pieces))
-	for i, p := range s.pieces {
-		ids[p] = ID(i)
-	}
-	out := make([][2]ID, len(lines))
+	pairs := make([][2]string, len(lines))
 	for i, line := range lines {
 		left, right, ok := strings.Cut(line, " ")
 		if !ok {
 			return nil, fault.New(fault.Invalid, "tokenizer.ggml.merges", "merge %d is %q, not two tokens with a space between them", i, clip(line))
 		}
-		for j, p := range [2]string{left, right} {
+		pairs[i] = [2]string{left, right}
+	}
+	return s.resolve(pairs)
+}
+
+// resolve looks the tokens of merges up.
+func (s *source) resolve(pairs [][2]string) ([][2]ID, error) {
+	ids := make(map[string]ID, len(s.pieces))
+	for i, p := range s.pieces {
+		ids[p] = ID(i)
+	}
+	out := make([][2]ID, len(pairs))
+	for i, pair := range pairs {
+		for j, p := range pair {
 			id, ok := ids[p]
-			if !ok {
+			if !ok || p == "" {
 				return nil, fault.New(fault.Invalid, "tokenizer.ggml.merges", "merge %d names %q, which is no token", i, clip(p))
 			}
 			out[i][j] = id
