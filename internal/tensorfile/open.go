@@ -139,7 +139,7 @@ func pathFault(path string, err error) error {
 }
 
 func pathError(k fault.Kind, code, format string, args ...any) *fault.Error {
-	e := fault.New(k, "model", format, args...)
+	e := fault.New(k, "", format, args...)
 	e.Code = code
 	return e
 }
@@ -185,7 +185,7 @@ func (f *File) stranger(b []byte) error {
 // absent file is a fault of kind NotFound.
 func (f *File) Sidecar(name string) ([]byte, error) {
 	if name == "" || name != filepath.Base(name) || name == "." || name == ".." {
-		return nil, fault.New(fault.Invalid, "model", "sidecar name %q must be a plain file name", name)
+		return nil, fault.New(fault.Invalid, "", "sidecar name %q must be a plain file name", name)
 	}
 	path := filepath.Join(f.folder, name)
 	info, err := os.Stat(path)

@@ -161,7 +161,7 @@ func (f *File) bad(code, format string, args ...any) error {
 }
 
 func badFile(path, code, format string, args ...any) error {
-	e := fault.New(fault.Invalid, "model", "%s: %s", filepath.Base(path), fmt.Sprintf(format, args...))
+	e := fault.New(fault.Invalid, "", "%s: %s", filepath.Base(path), fmt.Sprintf(format, args...))
 	e.Code = code
 	return e
 }
