@@ -1,0 +1,186 @@
+package gen
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"tinyloop/internal/chat"
+	"tinyloop/internal/fault"
+	"tinyloop/internal/tok"
+)
+
+// Every refusal names the field, the limit and the value, and nothing reaches the engine.
+func TestRefusals(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	user := []chat.Message{{Role: "user", Content: "hi"}}
+	many := make([]string, 17)
+	for i := range many {
+		many[i] = "x"
+	}
+	for _, c := range []struct {
+		field string
+		r     Request
+		in    string
+	}{
+		{"temperature", Request{Temperature: ptr(2.1)}, "temperature must be between 0 and 2, got 2.1"},
+		{"temperature", Request{Temperature: ptr(-0.1)}, "-0.1"},
+		{"temperature", Request{Temperature: &nan}, "NaN"},
+		{"temperature", Request{Temperature: &inf}, "+Inf"},
+		{"top_p", Request{TopP: ptr(-0.5)}, "top_p must be between 0 and 1, got -0.5"},
+		{"top_p", Request{TopP: ptr(2.0)}, "got 2"},
+		{"top_k", Request{TopK: ptr(-1)}, "top_k must be at least 0, got -1"},
+		{"min_p", Request{MinP: ptr(1.5)}, "got 1.5"},
+		{"presence", Request{Presence: ptr(2.5)}, "between -2 and 2"},
+		{"frequency", Request{Frequency: ptr(-2.5)}, "between -2 and 2"},
+		{"repeat", Request{Repeat: ptr(0.0)}, "above 0"},
+		{"repeat", Request{Repeat: ptr(-1.0)}, "got -1"},
+		{"repeat_last", Request{RepeatLast: ptr(-2)}, "got -2"},
+		{"n", Request{N: 129}, "between 1 and 128, got 129"},
+		{"n", Request{N: -1}, "got -1"},
+		{"best_of", Request{N: 3, BestOf: 2}, "got 2"},
+		{"best_of", Request{BestOf: 129}, "128"},
+		{"top_logprobs", Request{Logprobs: true, TopLogprobs: 21}, "between 0 and 20, got 21"},
+		{"top_logprobs", Request{TopLogprobs: 2}, "logprobs"},
+		{"top_logprobs", Request{Logprobs: true, TopLogprobs: -1}, "got -1"},
+		{"stop[0]", Request{Stop: []string{""}}, "stop[0] must not be empty"},
+		{"stop[1]", Request{Stop: []string{"a", ""}}, "stop[1]"},
+		{"stop[0]", Request{Stop: []string{"\xff"}}, "UTF-8"},
+		{"stop[0]", Request{Stop: []string{strings.Repeat("x", 5000)}}, "5000"},
+		{"stop", Request{Stop: many}, "at most 16 strings, got 17"},
+		{"stop_ids[1]", Request{StopIDs: []tok.ID{1, 1 << 20}}, "1048576"},
+		{"logit_bias[-1]", Request{LogitBias: map[tok.ID]float64{-1: 1}}, "-1"},
+		{"logit_bias[259]", Request{LogitBias: map[tok.ID]float64{259: 1}}, "outside 0 to 258"},
+		{"logit_bias[5]", Request{LogitBias: map[tok.ID]float64{5: 101}}, "between -100 and 100, got 101"},
+		{"logit_bias[5]", Request{LogitBias: map[tok.ID]float64{5: nan}}, "NaN"},
+		{"max_tokens", Request{MaxTokens: ptr(-2)}, "got -2"},
+		{"min_tokens", Request{MinTokens: -1}, "got -1"},
+		{"min_tokens", Request{MinTokens: 5, MaxTokens: ptr(4)}, "at most max_tokens = 4, got 5"},
+		{"loops", Request{Loops: ptr(0)}, "between 1 and 8, got 0"},
+		{"loops", Request{Loops: ptr(9)}, "between 1 and 8, got 9"},
+		{"effort", Request{Effort: "huge"}, "huge"},
+		{"cache_window", Request{CacheWindow: ptr(15)}, "at least 16, got 15"},
+		{"cache_sinks", Request{CacheSinks: ptr(-1)}, "got -1"},
+		{"timeout", Request{Timeout: -time.Second}, "-1s"},
+		{"mode", Request{Mode: "speculative"}, "speculative"},
+		{"prompt[1]", Request{PromptIDs: []tok.ID{1, -1}}, "from 0 to 258, got -1"},
+		{"prompt[0]", Request{PromptIDs: []tok.ID{259}}, "got 259"},
+		{"prompt", Request{PromptIDs: []tok.ID{}}, "empty"},
+		{"prompt", Request{Messages: user, Prompt: ptr("x")}, "exclude"},
+		{"messages", Request{Messages: []chat.Message{}}, "empty"},
+		{"messages[1].role", Request{Messages: append(user, chat.Message{Role: "owner"})}, "owner"},
+	} {
+		t.Run(fmt.Sprintf("%s %s", c.field, c.in), func(t *testing.T) {
+			g, e := scripted(t)
+			r := c.r
+			if r.Messages == nil && r.PromptIDs == nil && r.Prompt == nil {
+				r.Prompt = ptr("hi")
+			}
+			_, err := g.Generate(t.Context(), &r)
+			kind := fault.Invalid
+			if c.field == "mode" {
+				kind = fault.Unsupported
+			}
+			wantFault(t, err, kind, c.field, c.in)
+			if e.got != nil {
+				t.Error("the engine saw the request")
+			}
+		})
+	}
+	g, _ := scripted(t)
+	_, err := g.Generate(t.Context(), &Request{})
+	wantFault(t, err, fault.Invalid, "prompt", "missing")
+	_, err = g.Generate(t.Context(), &Request{Prompt: ptr("x"), Mode: "tree"})
+	if fault.As(err).Code != "unsupported_parameter" {
+		t.Errorf("code %q", fault.As(err).Code)
+	}
+}
+
+// What is legal arrives at the engine as it should.
+func TestEffective(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		r    Request
+		ok   func(e *script) bool
+	}{
+		{"defaults", Request{}, func(e *script) bool {
+			p := e.got.Sampling
+			return p.Temperature == 1 && p.TopP == 1 && e.got.Loops == 4 && e.got.Window == 0 && e.got.Choices == 1
+		}},
+		{"top_p 0 is greedy", Request{TopP: ptr(0.0), Temperature: ptr(1.0)}, func(e *script) bool { return e.got.Sampling.Temperature == 0 }},
+		{"effort none", Request{Effort: "none"}, func(e *script) bool { return e.got.Loops == 1 }},
+		{"effort minimal", Request{Effort: "minimal"}, func(e *script) bool { return e.got.Loops == 1 }},
+		{"effort low", Request{Effort: "low"}, func(e *script) bool { return e.got.Loops == 2 }},
+		{"effort medium", Request{Effort: "medium"}, func(e *script) bool { return e.got.Loops == 4 }},
+		{"effort max", Request{Effort: "max"}, func(e *script) bool { return e.got.Loops == 6 }},
+		{"loops win over effort", Request{Effort: "max", Loops: ptr(3)}, func(e *script) bool { return e.got.Loops == 3 }},
+		{"window", Request{CacheWindow: ptr(64)}, func(e *script) bool { return e.got.Window == 64 && e.got.Sinks == 4 }},
+		{"window as long as the context", Request{CacheWindow: ptr(512)}, func(e *script) bool { return e.got.Window == 0 && e.got.Sinks == 0 }},
+		{"sinks", Request{CacheWindow: ptr(64), CacheSinks: ptr(0)}, func(e *script) bool { return e.got.Window == 64 && e.got.Sinks == 0 }},
+		{"-1 is until the end", Request{MaxTokens: ptr(-1)}, func(e *script) bool { return e.got.MaxTokens == 512-2 }},
+		{"absent is until the end", Request{}, func(e *script) bool { return e.got.MaxTokens == 512-2 }},
+		{"none at all", Request{MaxTokens: ptr(0)}, func(e *script) bool { return e.got.MaxTokens == 0 }},
+		{"the seed", Request{Seed: ptr(uint64(math.MaxUint64))}, func(e *script) bool { return e.got.Sampling.Seed == math.MaxUint64 }},
+		{"ends of the tokenizer", Request{}, func(e *script) bool { return fmt.Sprint(e.got.Stop) == "[0 2]" && !e.got.IgnoreStop }},
+		{"more ends", Request{StopIDs: []tok.ID{9}}, func(e *script) bool { return fmt.Sprint(e.got.Stop) == "[9 0 2]" }},
+		{"ignore_eos", Request{IgnoreEOS: true}, func(e *script) bool { return len(e.got.Stop) == 0 && e.got.IgnoreStop }},
+		{"ignore_eos with others", Request{IgnoreEOS: true, StopIDs: []tok.ID{9}}, func(e *script) bool { return fmt.Sprint(e.got.Stop) == "[9]" && !e.got.IgnoreStop }},
+		{"bias in order", Request{LogitBias: map[tok.ID]float64{7: 1, 3: -100, 5: 2}}, func(e *script) bool { return fmt.Sprint(e.got.Sampling.Bias) == "[{3 -100} {5 2} {7 1}]" }},
+		{"repeat_last 0 is no penalty", Request{Repeat: ptr(1.3), RepeatLast: ptr(0)}, func(e *script) bool { return e.got.Sampling.Repeat == 1 }},
+		{"n", Request{N: 3}, func(e *script) bool { return e.got.Choices == 3 }},
+		{"best_of", Request{N: 2, BestOf: 4}, func(e *script) bool { return e.got.Choices == 4 && e.got.Sampling.Logprobs }},
+		{"no cache", Request{NoCache: true}, func(e *script) bool { return e.got.NoCache }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, e := scripted(t, "<|im_end|>")
+			r := c.r
+			r.Prompt = ptr("hi")
+			events(t, g, &r)
+			if !c.ok(e) {
+				t.Errorf("the engine got %+v", *e.got)
+			}
+		})
+	}
+}
+
+// haystack 1269: without a seed every request has its own, and says which.
+func TestSeeds(t *testing.T) {
+	g, _ := scripted(t, "<|im_end|>")
+	seen := map[uint64]bool{}
+	for range 20 {
+		s, err := g.Generate(t.Context(), hi())
+		if err != nil {
+			t.Fatal(err)
+		}
+		es := drain(t, s)
+		if es[len(es)-1].Stats.Seed != s.Seed() || seen[s.Seed()] {
+			t.Fatalf("seed %d comes twice, or is not the one reported", s.Seed())
+		}
+		seen[s.Seed()] = true
+	}
+}
+
+func TestNoLoop(t *testing.T) {
+	g, _ := scripted(t, "<|im_end|>")
+	g.info.Loops.Default, g.info.Loops.TrainedMin, g.info.Loops.TrainedMax, g.info.Loops.HardMax = 1, 1, 1, 1
+	_, err := g.Generate(t.Context(), &Request{Prompt: ptr("x"), Loops: ptr(2)})
+	wantFault(t, err, fault.Invalid, "loops", "no loop", "got 2")
+	for _, effort := range []string{"", "none", "low", "max"} {
+		r := &Request{Prompt: ptr("x"), Loops: ptr(1), Effort: effort}
+		if es := events(t, g, r); es[len(es)-1].Stats.Loops != 1 {
+			t.Errorf("effort %q: %d loops", effort, es[len(es)-1].Stats.Loops)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	g, _ := scripted(t, "<|im_end|>")
+	g.lim.MaxTimeout = time.Minute
+	es := events(t, g, &Request{Prompt: ptr("x"), Loops: ptr(7), Timeout: time.Hour})
+	w := es[len(es)-1].Stats.Warnings
+	if len(w) != 2 || !strings.Contains(w[0], "loops = 7 is above the 6") || !strings.Contains(w[1], "1h0m0s is cut to 1m0s") {
+		t.Errorf("warnings %q", w)
+	}
+}
