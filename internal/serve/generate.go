@@ -4,6 +4,8 @@ package serve
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net/http"
@@ -75,6 +77,9 @@ func (s *Server) generate(x *exchange, r *http.Request, route dialect.Route) {
 // admit submits every prompt of the job, or none of them.
 func (g *run) admit(m *host.Model) error {
 	for _, r := range g.job.Requests {
+		if r.Seed == nil {
+			r.Seed = freshSeed()
+		}
 		st, err := m.Generate(g.ctx, r)
 		if err != nil {
 			for _, st := range g.streams {
@@ -87,6 +92,14 @@ func (g *run) admit(m *host.Model) error {
 	}
 	g.open = len(g.streams)
 	return nil
+}
+
+// freshSeed is a random seed of 53 bits: the seed is told in the answer, and clients whose numbers are floats must be able to send it back.
+func freshSeed() *uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	seed := binary.LittleEndian.Uint64(b[:]) >> 11
+	return &seed
 }
 
 // pump carries a stream's events to the request's goroutine, in two buffers that take turns.
