@@ -1,5 +1,3 @@
-//go:build pending
-
 // Package dialect is the contract of a wire format: Dialect, Route, Call, Job, Encoder. A dialect turns a body into a gen.Request and events into
 // bytes; package serve does everything in between, once for all dialects. The dialects themselves are sub-packages.
 //

@@ -1,5 +1,3 @@
-//go:build pending
-
 // Package serve is the HTTP side that all dialects share: mux, admission, the one generate path, SSE framing, health, metrics, shutdown.
 //
 // A request passes two wrappers: ServeHTTP (request id, recover, Host check, CORS, log, metrics) and the path's own handler (method, body).

@@ -1,5 +1,3 @@
-//go:build pending
-
 // Package servetest is the conformance suite that every dialect must pass, over a scripted model: what it says, and with which probabilities,
 // is written in the test, so that split characters, stop strings across tokens, failures and cancelling are exact and instant.
 package servetest

@@ -1,5 +1,3 @@
-//go:build pending
-
 // Package minilab speaks POST /v1/chat as the MiniLab course's server does: its limits, defaults, events and spacing.
 package minilab
 

@@ -1,5 +1,3 @@
-//go:build pending
-
 // Package native speaks TinyLoop's own routes: /generate and its stream, /tokenize and /detokenize (the shapes of llama.cpp's server).
 package native
 

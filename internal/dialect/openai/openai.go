@@ -1,5 +1,3 @@
-//go:build pending
-
 // Package openai speaks OpenAI's chat completions, completions and models, as its published API document (2.3.0) and the official clients
 // have them.
 package openai
