@@ -20,13 +20,17 @@ type scratch struct {
 	alt   []byte // the same in NFC
 	spm   []byte // the same with its spaces as SentencePiece has them
 	row   row
+	words *words // nil until a long text comes
 	span  [1]Span
 	fresh bool // no text yet since the start or the last special token
 	first bool // no token yet at all
 }
 
-// keepScratch bounds the memory that a pooled scratch keeps, in bytes of text.
-const keepScratch = 1 << 18
+// A pooled scratch keeps buffers of up to keepText bytes of text and of keepRow symbols of one piece.
+const (
+	keepText = 1 << 22
+	keepRow  = 1 << 16
+)
 
 // Encode appends the ids of text to dst. The text of special tokens is plain text to it, and it adds no BOS. Any bytes are allowed: those
 // that are not UTF-8 come back from Decode as they were. With room in dst it does not allocate.
@@ -57,8 +61,11 @@ func (t *Tokenizer) EncodeSpans(dst []ID, spans []Span) []ID {
 }
 
 func (t *Tokenizer) release(sc *scratch) {
-	if cap(sc.buf) > keepScratch || cap(sc.row.ids) > keepScratch {
-		return // one huge text must not pin its scratch
+	if cap(sc.buf) > keepText {
+		sc.buf, sc.alt, sc.spm = nil, nil, nil
+	}
+	if cap(sc.row.ids) > keepRow {
+		sc.row = row{}
 	}
 	sc.row.text = nil
 	t.scratch.Put(sc)
@@ -119,13 +126,17 @@ func blanks(s string) int {
 
 // flush encodes the text gathered in sc.buf.
 func (t *Tokenizer) flush(sc *scratch, dst []ID) []ID {
-	text := sc.buf
-	sc.buf = sc.buf[:0]
-	if len(text) == 0 {
+	if len(sc.buf) == 0 {
 		return dst
 	}
+	if sc.words == nil && len(sc.buf) >= wordsFrom {
+		sc.words = new(words)
+	}
+	sc.buf = slices.Grow(sc.buf, slack)
+	text := sc.buf
+	sc.buf = sc.buf[:0]
 	if t.src.nfc && !norm.NFC.IsNormal(text) {
-		sc.alt = norm.NFC.Append(sc.alt[:0], text...)
+		sc.alt = slices.Grow(norm.NFC.Append(sc.alt[:0], text...), slack)
 		text = sc.alt
 	}
 	if t.src.kind == kindSPM {
@@ -180,22 +191,48 @@ func (t *Tokenizer) cutSpans(sc *scratch, dst []ID, text []byte, spans [][]int, 
 	return dst
 }
 
-// encodePiece encodes one piece of byte-level BPE.
+// encodePiece encodes one piece: a match of the pre-tokenizer, a word of SentencePiece.
 func (t *Tokenizer) encodePiece(sc *scratch, dst []ID, piece []byte) []ID {
-	if len(piece) == 1 {
+	if len(piece) == 1 && t.src.kind == kindBPE {
 		return append(dst, t.bytes[piece[0]])
+	}
+	if sc.words == nil {
+		return t.mergePiece(&sc.row, dst, piece)
+	}
+	lo, hi, ok := wordKey(piece)
+	if !ok {
+		return t.mergePiece(&sc.row, dst, piece)
+	}
+	w := sc.words.slot(lo, hi)
+	if w.lo == lo && w.hi == hi {
+		if w.n == 1 {
+			return append(dst, w.ids[0])
+		}
+		return append(dst, w.ids[:w.n]...)
+	}
+	n := len(dst)
+	dst = t.mergePiece(&sc.row, dst, piece)
+	w.set(lo, hi, dst[n:])
+	return dst
+}
+
+// mergePiece encodes one piece without remembering it.
+func (t *Tokenizer) mergePiece(r *row, dst []ID, piece []byte) []ID {
+	if t.src.kind == kindSPM {
+		return t.mergeChars(r, dst, piece)
 	}
 	if id := t.vocab.find(piece); id >= 0 && t.whole[id] {
 		return append(dst, id)
 	}
-	t.fillBytes(&sc.row, piece)
-	t.merge(&sc.row)
-	return append(dst, sc.row.ids...)
+	t.fillBytes(r, piece)
+	t.merge(r)
+	return append(dst, r.ids...)
 }
 
 // fillBytes makes one symbol of each byte.
 func (t *Tokenizer) fillBytes(r *row, piece []byte) {
 	r.reset(piece)
+	r.grow(len(piece))
 	for i, b := range piece {
 		r.ids = append(r.ids, t.bytes[b])
 		r.start = append(r.start, int32(i))
@@ -217,14 +254,14 @@ func (t *Tokenizer) encodeSPM(sc *scratch, dst []ID, text []byte) []ID {
 		out = append(append(out, text[:i]...), ' ')
 		text = text[i+len(spaceMark):]
 	}
-	out = append(out, text...)
+	out = slices.Grow(append(out, text...), slack)
 	sc.spm = out
 	for len(out) > 0 {
 		n := len(out)
 		if t.wordy {
 			n = spmWord(out)
 		}
-		dst = t.encodeChars(&sc.row, dst, out[:n])
+		dst = t.encodePiece(sc, dst, out[:n])
 		out = out[n:]
 	}
 	return dst
@@ -259,9 +296,10 @@ func spmWord(b []byte) int {
 	return len(b)
 }
 
-// encodeChars merges the characters of text. One that ends up in no token is written as its bytes.
-func (t *Tokenizer) encodeChars(r *row, dst []ID, text []byte) []ID {
+// mergeChars merges the characters of text. One that ends up in no token is written as its bytes.
+func (t *Tokenizer) mergeChars(r *row, dst []ID, text []byte) []ID {
 	r.reset(text)
+	r.grow(len(text))
 	for i := 0; i < len(text); {
 		_, n := utf8.DecodeRune(text[i:])
 		r.ids = append(r.ids, t.vocab.find(text[i:i+n]))

@@ -1,6 +1,9 @@
 package tok
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 const (
 	noRank  = ^uint32(0)
@@ -78,6 +81,11 @@ func (r *row) reset(text []byte) {
 	r.ids, r.start, r.best = r.ids[:0], r.start[:0], r.best[:0]
 }
 
+// grow makes room for n symbols.
+func (r *row) grow(n int) {
+	r.ids, r.start, r.best = slices.Grow(r.ids, n), slices.Grow(r.start, n+1), slices.Grow(r.best, n)
+}
+
 // merged looks up the merge of two neighbouring symbols. For SPM only the text counts: any two symbols that spell a token merge into it.
 func (t *Tokenizer) merged(r *row, left, right ID, from, to int32) uint64 {
 	if t.ranks == nil {
@@ -137,11 +145,11 @@ func (t *Tokenizer) mergeShort(r *row) {
 // longer its symbol's is stale and skipped.
 func (t *Tokenizer) mergeLong(r *row) {
 	n := int32(len(r.ids))
-	r.prev, r.next = r.prev[:0], r.next[:0]
+	r.prev, r.next = slices.Grow(r.prev[:0], int(n)), slices.Grow(r.next[:0], int(n))
 	for i := range n {
 		r.prev, r.next = append(r.prev, i-1), append(r.next, i+1)
 	}
-	r.heap = r.heap[:0]
+	r.heap = slices.Grow(r.heap[:0], int(n))
 	for i, b := range r.best {
 		if b != noMerge {
 			r.heap = append(r.heap, b&^0xffffffff|uint64(i))
