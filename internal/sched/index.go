@@ -1,5 +1,7 @@
 package sched
 
+import "slices"
+
 // index finds the K/V of token prefixes. It is a tree of blocks of PageLen tokens; a node's key is its parent and its tokens, compared in
 // full, so a collision of hashes cannot mix two prompts. The roots are one per (window, sinks): the K/V of a position depend on what earlier
 // positions were allowed to see, so a prefix computed under one window is of no use under another.
@@ -18,10 +20,11 @@ type index struct {
 	pool                *pool
 	prelude, core, coda int
 	nodes               []node
-	spare               []int32 // unused nodes
-	buckets             []int32 // hash -> first node, -1
-	head, tail          int32   // nodes with idle pages, least recently used first
-	path                []int32 // scratch of match
+	spare               []int32   // unused nodes
+	lists               [][]int32 // page lists of nodes that have none now, for reuse
+	buckets             []int32   // hash -> first node, -1
+	head, tail          int32     // nodes with idle pages, least recently used first
+	path                []int32   // scratch of match
 }
 
 type node struct {
@@ -83,7 +86,7 @@ func (x *index) child(parent int32, tokens *[PageLen]int32) int32 {
 	}
 	b := x.bucket(parent, tokens)
 	n := &x.nodes[id]
-	*n = node{parent: parent, chain: *b, prev: -1, next: -1, used: true, tokens: *tokens, pages: n.pages[:0], sets: n.sets[:0]}
+	*n = node{parent: parent, chain: *b, prev: -1, next: -1, used: true, tokens: *tokens, sets: n.sets[:0]}
 	*b = id
 	if parent >= 0 {
 		x.nodes[parent].children++
@@ -197,6 +200,7 @@ func (x *index) insert(q *Seq, b int) {
 	n := &x.nodes[id]
 	n.pins++
 	depth := x.prelude + q.Loops*x.core
+	x.ready(n, depth)
 	for slot := 0; slot < depth; slot++ {
 		if slot < len(n.pages) {
 			x.adopt(q, slot, b, n.pages[slot])
@@ -216,6 +220,14 @@ func (x *index) insert(q *Seq, b int) {
 	}
 	x.leave(q)
 	q.tip, q.indexed = id, b+1
+}
+
+// ready gives a node without pages a list for them.
+func (x *index) ready(n *node, size int) {
+	if k := len(x.lists); n.pages == nil && k > 0 {
+		n.pages, x.lists = x.lists[k-1], x.lists[:k-1]
+	}
+	n.pages = slices.Grow(n.pages, max(0, size-len(n.pages)))
 }
 
 func (x *index) adopt(q *Seq, slot, b int, page int32) {
@@ -304,6 +316,9 @@ func (x *index) evict() {
 	}
 	x.drop(id, n.pages[cut:])
 	n.pages = n.pages[:cut]
+	if cut == 0 {
+		x.lists, n.pages = append(x.lists, n.pages), nil
+	}
 	x.prune(id)
 }
 

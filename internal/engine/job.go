@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tinyloop/internal/fault"
+	"tinyloop/internal/sample"
+	"tinyloop/internal/sched"
+)
+
+// Limits of a request that do not depend on the model.
+const (
+	maxChoices = 128
+	maxTop     = 20
+)
+
+// job is a request on its way through the engine.
+type job struct {
+	req     *Request
+	sink    Sink
+	params  sample.Params
+	early   sample.Params // params with the stop ids banned, for the first MinTokens tokens
+	choices []choice
+	left    int // choices without a Finish
+
+	admitted bool // has left the queue
+	forked   bool // the prompt is computed and every choice has its first token
+	scored   int  // prompt tokens reported through PromptToken
+	cached   int  // prompt positions found in the prefix cache
+	err      error
+
+	submitted, started, first time.Time
+
+	canceled atomic.Bool
+	mu       sync.Mutex // of the next two: Submit and the goroutine meet here
+	unwatch  func() bool
+	over     bool
+}
+
+// choice is one answer. Before the fork, choice 0 carries the prompt for all of them.
+type choice struct {
+	job    *job
+	n      int
+	seq    sched.Seq
+	done   bool
+	turned int64 // number of the last Turn that had a row of it
+	turns  int
+	ended  bool // by its first token, before the fork
+	why    Why
+}
+
+// newJob checks a request. Everything that could make it fail later for its own fault is found here.
+func (e *Engine) newJob(r *Request, s Sink) (*job, error) {
+	if err := e.validate(r); err != nil {
+		return nil, err
+	}
+	n := max(1, r.Choices)
+	loops := r.Loops
+	if loops == 0 {
+		loops = e.lim.Loops.Default
+	}
+	limit := len(r.Prompt)
+	if r.MaxTokens > 0 {
+		limit = min(len(r.Prompt)+r.MaxTokens, e.lim.Context) - 1 // the last token is never fed back
+	}
+	window, sinks := r.Window, r.Sinks
+	if window >= limit {
+		window, sinks = 0, 0 // sees everything anyway
+	}
+	if err := e.sch.Fits(limit, loops, window, sinks); err != nil {
+		return nil, err
+	}
+	j := &job{req: r, sink: s, params: r.Sampling, choices: make([]choice, n), left: n}
+	j.early = earlyParams(r)
+	for i := range j.choices {
+		c := &j.choices[i]
+		c.job, c.n = j, i
+		c.seq = sched.Seq{Loops: loops, Window: window, Sinks: sinks, Limit: limit, NoCache: r.NoCache, Owner: c}
+	}
+	j.choices[0].seq.Fresh = r.PromptLogprobs
+	j.choices[0].seq.Tokens = j.tokens(e)
+	return j, nil
+}
+
+// tokens is the prompt with room for the answer.
+func (j *job) tokens(e *Engine) []int32 {
+	room := min(j.req.MaxTokens, e.lim.Context-len(j.req.Prompt), 4096)
+	return append(make([]int32, 0, len(j.req.Prompt)+max(0, room)), j.req.Prompt...)
+}
+
+func (e *Engine) validate(r *Request) error {
+	if len(r.Prompt) == 0 {
+		return fault.New(fault.Invalid, "prompt", "the prompt has no tokens")
+	}
+	if ctx := e.lim.Context; len(r.Prompt)+min(1, r.MaxTokens) > ctx {
+		return &fault.Error{Kind: fault.TooLong, Field: "prompt", Code: "context_length_exceeded",
+			Msg: fault.New(fault.TooLong, "", "the prompt has %d tokens, which leaves no room in the window of %d", len(r.Prompt), ctx).Msg}
+	}
+	for i, id := range r.Prompt {
+		if id < 0 || int(id) >= e.lim.Vocab {
+			return fault.New(fault.Invalid, "prompt", "token %d of the prompt is %d, outside the vocabulary of %d", i, id, e.lim.Vocab)
+		}
+	}
+	type bound struct {
+		field     string
+		v, lo, hi int
+	}
+	for _, b := range []bound{
+		{"max_tokens", r.MaxTokens, 0, 1 << 30}, {"n", r.Choices, 0, maxChoices}, {"loops", r.Loops, 0, e.lim.Loops.HardMax},
+		{"cache_window", r.Window, 0, 1 << 30}, {"cache_sinks", r.Sinks, 0, 1 << 30}, {"min_tokens", r.MinTokens, 0, 1 << 30},
+		{"top_logprobs", r.Sampling.Top, 0, maxTop},
+	} {
+		if b.v < b.lo || b.v > b.hi {
+			return fault.New(fault.Invalid, b.field, "%s is %d, allowed are %d to %d", b.field, b.v, b.lo, b.hi)
+		}
+	}
+	if r.Mode != Autoregressive {
+		return fault.New(fault.Unsupported, "mode", "this engine serves only the autoregressive mode")
+	}
+	return nil
+}
+
+// earlyParams is the sampling of positions before MinTokens: the stop ids are banned on top of the request's own bias.
+func earlyParams(r *Request) sample.Params {
+	p := r.Sampling
+	if r.MinTokens == 0 || r.IgnoreStop || len(r.Stop) == 0 {
+		return p
+	}
+	p.Bias = append(make([]sample.Bias, 0, len(p.Bias)+len(r.Stop)), p.Bias...)
+	for _, id := range r.Stop {
+		p.Bias = append(p.Bias, sample.Bias{ID: id, Value: sample.Ban})
+	}
+	return p
+}
+
+// sampling is the parameters of an output position.
+func (j *job) sampling(pos int) *sample.Params {
+	if pos < j.req.MinTokens {
+		return &j.early
+	}
+	return &j.params
+}
+
+func (j *job) stops(id int32) bool {
+	if j.req.IgnoreStop {
+		return false
+	}
+	for _, s := range j.req.Stop {
+		if s == id {
+			return true
+		}
+	}
+	return false
+}
+
+// watch raises a flag of the job when ctx ends; the loop looks at one counter per step and at the flags only when it has moved.
+func (j *job) watch(ctx context.Context, e *Engine) {
+	if ctx.Done() == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.over {
+		return
+	}
+	j.unwatch = context.AfterFunc(ctx, func() {
+		j.canceled.Store(true)
+		e.cancels.Add(1)
+		e.nudge()
+	})
+}
+
+// release lets go of the context.
+func (j *job) release() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.over = true
+	if j.unwatch != nil {
+		j.unwatch()
+	}
+}
+
+// output is the tokens of a choice after the prompt.
+func (c *choice) output() []int32 { return c.seq.Tokens[len(c.job.req.Prompt):] }
+
+// stats is what a choice has cost up to now.
+func (c *choice) stats(now time.Time) Stats {
+	j := c.job
+	st := Stats{PromptTokens: len(j.req.Prompt), CachedTokens: j.cached, Loops: c.seq.Loops, Turns: c.turns, Preempted: c.seq.Preempted}
+	if len(c.seq.Tokens) > 0 {
+		st.Tokens = len(c.output())
+	}
+	if !j.admitted {
+		st.Queued = now.Sub(j.submitted)
+		return st
+	}
+	st.Queued = j.started.Sub(j.submitted)
+	if j.first.IsZero() {
+		st.Prefill = now.Sub(j.started)
+		return st
+	}
+	st.Prefill, st.Decode = j.first.Sub(j.started), now.Sub(j.first)
+	return st
+}

@@ -1,0 +1,332 @@
+package engine
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"tinyloop/internal/fault"
+	"tinyloop/internal/invariants"
+	"tinyloop/internal/model"
+	"tinyloop/internal/sched"
+)
+
+// maxPanics is how many steps in a row may end in a panic of the model before the engine declares itself broken.
+const maxPanics = 3
+
+// run is the goroutine.
+func (e *Engine) run() {
+	defer close(e.done)
+	for e.serve() {
+	}
+}
+
+// serve is the loop. A panic that is neither the model's nor a sink's is a bug here: the scheduler can no longer be trusted, so every request
+// ends with Fail and the engine only refuses from then on. It returns false when the engine is closed.
+func (e *Engine) serve() (again bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			e.die(panicError("engine", v))
+			again = true
+		}
+	}()
+	for {
+		e.now = e.cfg.Now()
+		e.receive()
+		if len(e.jobs) > 0 {
+			e.step()
+			e.audit()
+			continue
+		}
+		if !e.rest() {
+			return false
+		}
+	}
+}
+
+// rest sleeps until something happens; false when the engine is closed.
+func (e *Engine) rest() bool {
+	e.beat.Store(0)
+	e.publishAlive()
+	e.mu.Lock()
+	drained := e.draining && len(e.inbox) == 0
+	e.mu.Unlock()
+	if drained && !e.quieted {
+		e.quieted = true
+		close(e.quiet)
+	}
+	if drained && e.closing.Load() {
+		return false
+	}
+	<-e.wake
+	return true
+}
+
+func (e *Engine) publishAlive() {
+	if e.broken.Load() == nil {
+		e.publish()
+	}
+}
+
+// receive takes what has happened since the last step: new requests, ended contexts, passed deadlines, the order to end everything.
+func (e *Engine) receive() {
+	if e.arrived.Load() {
+		e.admitNew()
+	}
+	if n := e.cancels.Load(); n != e.seen {
+		e.seen = n
+		e.sweep(func(j *job) bool { return j.canceled.Load() }, Cancel, nil)
+	}
+	if !e.deadline.IsZero() && !e.now.Before(e.deadline) {
+		e.sweep(func(j *job) bool { return !j.req.Deadline.IsZero() && !e.now.Before(j.req.Deadline) }, Timeout, nil)
+		e.deadline = time.Time{}
+		for _, j := range e.jobs {
+			e.mind(j.req.Deadline)
+		}
+	}
+	if e.kill.Load() {
+		e.sweep(func(*job) bool { return true }, Fail, fault.New(fault.Unavailable, "", "the server is shutting down"))
+	}
+	if p := e.broken.Load(); p != nil {
+		e.sweep(func(*job) bool { return true }, Fail, *p)
+	}
+}
+
+func (e *Engine) admitNew() {
+	e.mu.Lock()
+	e.taken = append(e.taken[:0], e.inbox...)
+	clear(e.inbox)
+	e.inbox = e.inbox[:0]
+	e.arrived.Store(false)
+	e.mu.Unlock()
+	for _, j := range e.taken {
+		e.jobs = append(e.jobs, j)
+		e.mind(j.req.Deadline)
+		if e.broken.Load() == nil {
+			e.sch.Add(&j.choices[0].seq)
+		}
+	}
+	clear(e.taken)
+	e.seen = -1 // a context may have ended before its job was here
+}
+
+// mind keeps the earliest deadline.
+func (e *Engine) mind(d time.Time) {
+	if !d.IsZero() && (e.deadline.IsZero() || d.Before(e.deadline)) {
+		e.deadline = d
+	}
+}
+
+// sweep ends the jobs that match.
+func (e *Engine) sweep(match func(*job) bool, why Why, err error) {
+	for i := len(e.jobs) - 1; i >= 0; i-- {
+		if i < len(e.jobs) && match(e.jobs[i]) {
+			e.end(e.jobs[i], why, err)
+		}
+	}
+}
+
+// step is the one decoding loop's body: what enters, one pass of every row in flight through the core, what leaves.
+//
+// Every decoding mode is a schedule over this body. Plain decoding has one row a sequence in flight. A draft-and-verify mode adds tokens to a
+// sequence before they are agreed (sched.Seq.Tokens), lets their rows read out in depart at the draft depth with Want, and keeps turning the
+// same rows to the full depth. A wavefront has rows of one sequence in flight at different loops, which rows and of hold already. Early exit is
+// a row that departs before its Depth. None of them needs another loop, only other choices in enter and depart.
+func (e *Engine) step() {
+	e.beat.Store(e.now.UnixNano())
+	plan := e.sch.Next()
+	for _, q := range plan.Preempted {
+		e.ground(q.Owner.(*choice))
+		e.preempted.Add(1)
+	}
+	for _, q := range plan.Admitted {
+		e.start(q.Owner.(*choice))
+	}
+	err := e.advance(plan)
+	if err != nil {
+		if e.modelFailed(err); e.broken.Load() != nil {
+			return
+		}
+	} else {
+		e.panics = 0
+		e.settle()
+	}
+	e.steps.Add(1)
+	e.publish()
+}
+
+// audit recounts pages and states after a step, in builds with invariants only.
+func (e *Engine) audit() {
+	if !invariants.Enabled || e.broken.Load() != nil {
+		return
+	}
+	bad := e.sch.Check()
+	invariants.Check(bad == nil, fmt.Sprint(bad))
+	invariants.Check(len(e.states)+len(e.rows) == e.cfg.StepRows, "a hidden state is lost")
+}
+
+// start notes that a choice has left the queue; the first time, its sink is told.
+func (e *Engine) start(c *choice) {
+	j := c.job
+	if j.admitted {
+		return
+	}
+	j.admitted, j.started, j.cached = true, e.now, c.seq.Cached
+	e.queued.Add(-1)
+	e.reused.Add(int64(j.cached))
+	if e.tell(j, func() { j.sink.Started() }); j.err != nil {
+		e.end(j, Fail, j.err)
+	}
+}
+
+// advance runs the three calls of the model for this step.
+func (e *Engine) advance(plan *sched.Plan) error {
+	old := len(e.rows)
+	e.enter(plan)
+	if len(e.rows) > old {
+		if err := e.call(0, e.rows[old:]); err != nil {
+			return err
+		}
+	}
+	if len(e.rows) == 0 {
+		return nil // everyone was ended by its own sink
+	}
+	e.turns.Add(1)
+	e.turned.Add(int64(len(e.rows)))
+	if err := e.call(1, e.rows); err != nil {
+		return err
+	}
+	e.depart()
+	if len(e.out) == 0 {
+		return nil
+	}
+	return e.call(2, e.out)
+}
+
+// enter makes the rows of the plan, at the end of those in flight.
+func (e *Engine) enter(plan *sched.Plan) {
+	for _, sp := range plan.Enter {
+		q := sp.Seq
+		if !q.Running() {
+			continue // ended since the plan was made
+		}
+		c := q.Owner.(*choice)
+		for pos := sp.From; pos < sp.From+sp.N; pos++ {
+			state := e.states[len(e.states)-1]
+			e.states = e.states[:len(e.states)-1]
+			e.rows = append(e.rows, model.Row{Token: q.Tokens[pos], Pos: int32(pos), Depth: int32(q.Loops), State: state,
+				Pages: q.Pages, Window: int32(q.Window), Sinks: int32(q.Sinks), Want: c.wants(pos)})
+			e.of = append(e.of, c)
+		}
+		if n := min(sp.From+sp.N, len(c.job.req.Prompt)) - sp.From; n > 0 {
+			e.prefill.Add(int64(n))
+		}
+	}
+}
+
+// wants says whether the logits after a position are needed: to sample the next token, or to score the next prompt token.
+func (c *choice) wants(pos int) bool {
+	r := c.job.req
+	if pos == len(c.seq.Tokens)-1 {
+		return r.MaxTokens > 0
+	}
+	return r.PromptLogprobs && c.n == 0 && pos+1 < len(r.Prompt) && pos+1 >= c.job.scored
+}
+
+// depart takes the rows at their depth out of flight, in order. Rows that need neither coda nor logits skip Leave.
+func (e *Engine) depart() {
+	turn := e.turns.Load()
+	e.out, e.gone = e.out[:0], e.gone[:0]
+	keep := 0
+	for i := range e.rows {
+		r, c := &e.rows[i], e.of[i]
+		if c.turned != turn {
+			c.turned = turn
+			c.turns++
+		}
+		if r.Loop < r.Depth {
+			e.rows[keep], e.of[keep] = *r, c
+			keep++
+			continue
+		}
+		d := departure{c: c, pos: r.Pos, out: -1}
+		if r.Want || e.lim.Coda > 0 {
+			d.out = int32(len(e.out))
+			e.out = append(e.out, *r)
+		}
+		e.gone = append(e.gone, d)
+		e.states = append(e.states, r.State)
+	}
+	e.cut(keep)
+}
+
+// cut shortens the flight, without keeping references behind.
+func (e *Engine) cut(n int) {
+	clear(e.rows[n:])
+	clear(e.of[n:])
+	e.rows, e.of = e.rows[:n], e.of[:n]
+}
+
+// ground takes a choice's rows out of flight: it was preempted, or it has ended.
+func (e *Engine) ground(c *choice) {
+	keep := 0
+	for i := range e.rows {
+		if e.of[i] == c {
+			e.states = append(e.states, e.rows[i].State)
+			continue
+		}
+		e.rows[keep], e.of[keep] = e.rows[i], e.of[i]
+		keep++
+	}
+	e.cut(keep)
+}
+
+// call runs one call of the model and turns its panic into an error.
+func (e *Engine) call(which int, rows []model.Row) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicError("model", v)
+		}
+	}()
+	e.calls[which](rows)
+	return nil
+}
+
+func (e *Engine) copyPage(dst, src int32) {
+	defer func() {
+		if v := recover(); v != nil {
+			e.copyErr = panicError("model", v)
+		}
+	}()
+	e.r.CopyPage(dst, src)
+}
+
+func panicError(where string, v any) error {
+	return &fault.Error{Kind: fault.Internal, Msg: "internal error", Err: fmt.Errorf("panic in the %s: %v\n%s", where, v, debug.Stack())}
+}
+
+// modelFailed ends every request that had a row in flight when a call panicked; the K/V of the others are complete and stay good. What panics
+// again and again is broken for all.
+func (e *Engine) modelFailed(err error) {
+	for _, d := range e.gone {
+		if !d.c.done {
+			e.end(d.c.job, Fail, err)
+		}
+	}
+	e.gone = e.gone[:0]
+	for len(e.of) > 0 {
+		e.end(e.of[0].job, Fail, err)
+	}
+	if e.panics++; e.panics >= maxPanics {
+		e.die(err)
+	}
+}
+
+// die declares the engine broken and ends everything. The scheduler is not touched any more.
+func (e *Engine) die(err error) {
+	e.broken.Store(&err)
+	e.rows, e.of, e.gone, e.forks = e.rows[:0], e.of[:0], e.gone[:0], e.forks[:0]
+	for len(e.jobs) > 0 {
+		e.end(e.jobs[len(e.jobs)-1], Fail, err)
+	}
+}

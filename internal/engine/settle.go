@@ -1,0 +1,218 @@
+package engine
+
+import "tinyloop/internal/sample"
+
+// settle is what follows the model's part of a step: K/V that are complete are committed, prompt tokens scored, tokens sampled and delivered,
+// choices branched off.
+func (e *Engine) settle() {
+	if len(e.gone) > 0 {
+		e.now = e.cfg.Now()
+	}
+	for i := 0; i < len(e.gone); {
+		k := i + 1
+		for k < len(e.gone) && e.gone[k].c == e.gone[i].c {
+			k++
+		}
+		if c := e.gone[i].c; !c.done {
+			e.commit(c, e.gone[i:k])
+		}
+		i = k
+	}
+	e.gone = e.gone[:0]
+	for i, j := range e.forks {
+		e.fork(j)
+		e.forks[i] = nil
+	}
+	e.forks = e.forks[:0]
+}
+
+// commit takes the rows of one choice that have left.
+func (e *Engine) commit(c *choice, rows []departure) {
+	j := c.job
+	e.sch.Commit(&c.seq, len(rows))
+	if j.req.PromptLogprobs && j.scored < len(j.req.Prompt) {
+		if e.score(j, rows); j.err != nil {
+			e.end(j, Fail, j.err)
+			return
+		}
+	}
+	last := rows[len(rows)-1]
+	if int(last.pos) != len(c.seq.Tokens)-1 {
+		return
+	}
+	if j.req.MaxTokens == 0 {
+		j.first = e.now
+		e.end(j, Length, nil)
+		return
+	}
+	logits := e.r.Logits(int(last.out))
+	if j.forked {
+		e.next(c, logits)
+		return
+	}
+	e.firstTokens(j, logits)
+}
+
+// score reports the prompt tokens whose predecessors are among the rows.
+func (e *Engine) score(j *job, rows []departure) {
+	prompt := j.req.Prompt
+	if j.scored == 0 {
+		e.tell(j, func() { j.sink.PromptToken(0, sample.Choice{ID: prompt[0]}) })
+		j.scored = 1
+	}
+	for _, d := range rows {
+		next := int(d.pos) + 1
+		if next != j.scored || next >= len(prompt) || j.err != nil {
+			continue
+		}
+		ch := e.sampler.Score(e.r.Logits(int(d.out)), prompt[next], j.params.Top)
+		e.tell(j, func() { j.sink.PromptToken(next, ch) })
+		j.scored++
+	}
+	if j.scored == len(prompt) {
+		j.choices[0].seq.Fresh = false
+	}
+}
+
+// next samples the next token of a choice.
+func (e *Engine) next(c *choice, logits []float32) {
+	if why, ended := e.pick(c, logits); ended {
+		e.drop(c, why, c.job.err)
+	}
+	if j := c.job; j.err != nil && j.left > 0 {
+		e.end(j, Fail, j.err)
+	}
+}
+
+// firstTokens samples the first token of every choice from the one prefill. They are branched off after the step, because copying pages is a
+// call of the model and the logits of other requests may still be needed.
+func (e *Engine) firstTokens(j *job, logits []float32) {
+	j.forked, j.first = true, e.now
+	for i := range j.choices {
+		c := &j.choices[i]
+		if i > 0 {
+			c.seq.Tokens = j.tokens(e)
+		}
+		c.why, c.ended = e.pick(c, logits)
+		if j.err != nil {
+			e.end(j, Fail, j.err)
+			return
+		}
+	}
+	e.forks = append(e.forks, j)
+}
+
+// fork branches the choices that go on off the first one, then lets those go that have ended.
+func (e *Engine) fork(j *job) {
+	parent := &j.choices[0].seq
+	for i := 1; i < len(j.choices); i++ {
+		if c := &j.choices[i]; !c.ended {
+			e.sch.Fork(parent, &c.seq, e.copies)
+		}
+	}
+	if err := e.copyErr; err != nil {
+		e.copyErr = nil
+		e.end(j, Fail, err)
+		return
+	}
+	for i := range j.choices {
+		if c := &j.choices[i]; c.ended {
+			e.drop(c, c.why, nil)
+		}
+	}
+}
+
+// pick samples one token of a choice, delivers it and says whether and why the choice has ended with it.
+func (e *Engine) pick(c *choice, logits []float32) (why Why, ended bool) {
+	j := c.job
+	prompt, output := j.req.Prompt, c.output()
+	ch := e.sampler.Pick(logits, j.sampling(len(output)), c.n, len(output), prompt, output)
+	c.seq.Tokens = append(c.seq.Tokens, ch.ID)
+	e.tokens.Add(1)
+	more := e.deliver(j, c.n, ch)
+	switch {
+	case j.err != nil:
+		return Fail, true
+	case j.stops(ch.ID):
+		return Stop, true
+	case !more:
+		return StopSink, true
+	case len(output)+1 >= j.req.MaxTokens:
+		return Length, true
+	case len(c.seq.Tokens) >= e.lim.Context:
+		return Window, true
+	}
+	return 0, false
+}
+
+// deliver hands a token to the sink. A sink that panics fails its own request only.
+func (e *Engine) deliver(j *job, n int, ch sample.Choice) (more bool) {
+	defer j.rescue()
+	return j.sink.Token(n, ch)
+}
+
+// tell runs another call of the sink under the same protection.
+func (e *Engine) tell(j *job, call func()) {
+	defer j.rescue()
+	call()
+}
+
+// rescue, deferred, turns a panic into the job's error.
+func (j *job) rescue() {
+	if v := recover(); v != nil {
+		j.err = panicError("sink", v)
+	}
+}
+
+// end ends every choice of a job.
+func (e *Engine) end(j *job, why Why, err error) {
+	for i := range j.choices {
+		if c := &j.choices[i]; !c.done {
+			e.drop(c, why, err)
+		}
+	}
+}
+
+// drop is the only way out of a choice: rows, pages, sink, and with the last choice the job itself.
+func (e *Engine) drop(c *choice, why Why, err error) {
+	j := c.job
+	st := c.stats(e.now)
+	if why == Fail {
+		st.Err = err
+	}
+	c.done = true
+	e.ground(c)
+	if e.broken.Load() == nil {
+		e.sch.Drop(&c.seq)
+	}
+	if j.left--; j.left == 0 {
+		e.forget(j, why)
+	}
+	e.tell(j, func() { j.sink.Finish(c.n, why, st) })
+}
+
+// forget removes a job after its last choice.
+func (e *Engine) forget(j *job, why Why) {
+	if !j.admitted {
+		j.admitted = true
+		e.queued.Add(-1)
+	}
+	switch why {
+	case Cancel:
+		e.left.Add(1)
+	case Timeout:
+		e.overdue.Add(1)
+	case Fail:
+		e.failures.Add(1)
+	}
+	j.release()
+	for i, o := range e.jobs {
+		if o == j {
+			last := len(e.jobs) - 1
+			copy(e.jobs[i:], e.jobs[i+1:])
+			e.jobs[last] = nil
+			e.jobs = e.jobs[:last]
+			return
+		}
+	}
+}
