@@ -79,34 +79,38 @@ func (v seen) mask(scores []float32, b0, b1, b2 int) {
 	fill(v.end, b2*Panel)
 }
 
-func max32(a, b float32) float32 {
-	if b > a {
-		return b
-	}
-	return a
-}
-
 func capScores(x []float32, softcap float32) {
 	for i, v := range x {
 		x[i] = softcap * tanh32(v/softcap)
 	}
 }
 
-// score fills scores of pages [lo, hi) with scale*q.k.
+// score fills scores of pages [lo, hi) with scale*q.k, four pages at a time where there are four.
 func (kv *KV) score(scores, q []float32, head int, pages []int32, lo, hi int, scale float32) {
-	for b := lo; b < hi; b++ {
-		at := int(pages[b])*kv.page + head*kv.head
-		out := (*[Panel]float32)(scores[b*Panel:])
-		if kv.half != nil {
-			dotPageF16(out, q, kv.half[at:at+kv.dim*Panel], scale)
+	for ; lo+4 <= hi; lo += 4 {
+		if p := (*[4]int32)(pages[lo:]); kv.half != nil {
+			dotPages4F16(scores[lo*Panel:], q, keys(kv, kv.half, p[0], head), keys(kv, kv.half, p[1], head), keys(kv, kv.half, p[2], head), keys(kv, kv.half, p[3], head), scale)
 		} else {
-			dotPage(out, q, kv.f32[at:at+kv.dim*Panel], scale)
+			dotPages4(scores[lo*Panel:], q, keys(kv, kv.f32, p[0], head), keys(kv, kv.f32, p[1], head), keys(kv, kv.f32, p[2], head), keys(kv, kv.f32, p[3], head), scale)
+		}
+	}
+	for ; lo < hi; lo++ {
+		if kv.half != nil {
+			dotPageF16(scores[lo*Panel:], q, keys(kv, kv.half, pages[lo], head), scale)
+		} else {
+			dotPage(scores[lo*Panel:], q, keys(kv, kv.f32, pages[lo], head), scale)
 		}
 	}
 }
 
+// keys gives K of one head of one page, [dim][16]. (A function, not a method, since the two stores differ in type.)
+func keys[T float32 | uint16](kv *KV, store []T, page int32, head int) []T {
+	at := int(page)*kv.page + head*kv.head
+	return store[at : at+kv.dim*Panel]
+}
+
 // dotPageGeneric sums over the head's width in ascending order, one lane a position.
-func dotPageGeneric(out *[Panel]float32, q, k []float32, scale float32) {
+func dotPageGeneric(out, q, k []float32, scale float32) {
 	var acc [Panel]float32
 	for d, x := range q {
 		for l, kx := range (*[Panel]float32)(k[d*Panel:]) {
@@ -118,7 +122,7 @@ func dotPageGeneric(out *[Panel]float32, q, k []float32, scale float32) {
 	}
 }
 
-func dotPageF16Generic(out *[Panel]float32, q []float32, k []uint16, scale float32) {
+func dotPageF16Generic(out, q []float32, k []uint16, scale float32) {
 	var acc [Panel]float32
 	for d, x := range q {
 		for l, kx := range (*[Panel]uint16)(k[d*Panel:]) {

@@ -51,8 +51,9 @@ const (
 )
 
 // GELU writes the tanh form of GELU. dst may be x.
-func GELU(dst, x []float32) {
-	dst = dst[:len(x)]
+func GELU(dst, x []float32) { gelu(dst, x[:len(dst)]) }
+
+func geluGeneric(dst, x []float32) {
 	for i, v := range x {
 		cube := float32(float32(v*v)*v) * geluCube
 		dst[i] = sigmoidMul(v, (v+float32(cube))*geluScale)
@@ -60,24 +61,27 @@ func GELU(dst, x []float32) {
 }
 
 // Add writes a+b. dst may be a or b.
-func Add(dst, a, b []float32) {
-	a, b = a[:len(dst)], b[:len(dst)]
+func Add(dst, a, b []float32) { add(dst, a[:len(dst)], b[:len(dst)]) }
+
+func addGeneric(dst, a, b []float32) {
 	for i := range dst {
 		dst[i] = a[i] + b[i]
 	}
 }
 
 // Scale writes a*s. dst may be a.
-func Scale(dst, a []float32, s float32) {
-	a = a[:len(dst)]
+func Scale(dst, a []float32, s float32) { scale(dst, a[:len(dst)], s) }
+
+func scaleGeneric(dst, a []float32, s float32) {
 	for i := range dst {
 		dst[i] = a[i] * s
 	}
 }
 
 // MulAdd writes a*b + c, the product rounded before the sum. dst may be any of them.
-func MulAdd(dst, a, b, c []float32) {
-	a, b, c = a[:len(dst)], b[:len(dst)], c[:len(dst)]
+func MulAdd(dst, a, b, c []float32) { mulAdd(dst, a[:len(dst)], b[:len(dst)], c[:len(dst)]) }
+
+func mulAddGeneric(dst, a, b, c []float32) {
 	for i := range dst {
 		dst[i] = float32(a[i]*b[i]) + c[i]
 	}

@@ -13,10 +13,15 @@ type Input struct {
 	ldx     int // floats from row to row
 	x       []float32
 
-	blocks int       // per row, 0 when k is no multiple of 32
-	q      []int8    // [rows][k]
-	scale  []float32 // [rows][blocks]
-	sum    []int32   // [rows][blocks]: the sum of the block's codes
+	blocks int         // per row, 0 when k is no multiple of 32
+	q      []int8      // [rows][k]
+	meta   []blockMeta // [rows][blocks]
+}
+
+// blockMeta stands beside the codes of one block of 32 activations.
+type blockMeta struct {
+	scale float32
+	sum   int32 // of the codes
 }
 
 // NewInput makes room for rows of width k. Rows are kept off multiples of 2 KiB: at such strides the rows of one product would fight for the same
@@ -30,8 +35,7 @@ func NewInput(rows, k int) *Input {
 	if k%qk == 0 {
 		in.blocks = k / qk
 		in.q = make([]int8, rows*k)
-		in.scale = make([]float32, rows*in.blocks)
-		in.sum = make([]int32, rows*in.blocks)
+		in.meta = make([]blockMeta, rows*in.blocks)
 	}
 	return in
 }
@@ -51,8 +55,7 @@ func (in *Input) Prepare(w *Matrix, lo, hi int) {
 		return
 	}
 	for r := lo; r < hi; r++ {
-		b := r * in.blocks
-		quantiseRow(in.q[r*in.k:(r+1)*in.k], in.scale[b:b+in.blocks], in.sum[b:b+in.blocks], in.F32(r))
+		quantiseRow(in.q[r*in.k:(r+1)*in.k], in.meta[r*in.blocks:(r+1)*in.blocks], in.F32(r))
 	}
 }
 
@@ -65,13 +68,13 @@ const (
 
 // quantiseRowGeneric writes the codes of x, len(x) a multiple of 32: per block scale = amax/127, code = x*(127/amax) rounded to nearest even, and the sum of
 // the codes.
-func quantiseRowGeneric(q []int8, scale []float32, sum []int32, x []float32) {
-	for b := range scale {
-		scale[b], sum[b] = quantiseBlock(q[b*qk:b*qk+qk], x[b*qk:b*qk+qk])
+func quantiseRowGeneric(q []int8, meta []blockMeta, x []float32) {
+	for b := range meta {
+		meta[b] = quantiseBlock(q[b*qk:b*qk+qk], x[b*qk:b*qk+qk])
 	}
 }
 
-func quantiseBlock(q []int8, x []float32) (scale float32, sum int32) {
+func quantiseBlock(q []int8, x []float32) (m blockMeta) {
 	var top uint32
 	for _, v := range x {
 		top = max(top, math.Float32bits(v)&0x7fffffff)
@@ -79,9 +82,9 @@ func quantiseBlock(q []int8, x []float32) (scale float32, sum int32) {
 	if top < tinyBits || top >= infBits {
 		clear(q)
 		if top >= infBits {
-			scale = math.Float32frombits(0x7fc00000)
+			m.scale = math.Float32frombits(0x7fc00000)
 		}
-		return scale, 0
+		return m
 	}
 	amax := math.Float32frombits(top)
 	inv := 127 / amax
@@ -89,7 +92,8 @@ func quantiseBlock(q []int8, x []float32) (scale float32, sum int32) {
 		// Adding the magic number rounds to nearest even, as the vector conversion does; |v*inv| is at most 127.00003.
 		c := int32(math.Float32bits(float32(v*inv)+expMagic)) - int32(math.Float32bits(expMagic))
 		q[i] = int8(c)
-		sum += c
+		m.sum += c
 	}
-	return amax / 127, sum
+	m.scale = amax / 127
+	return m
 }

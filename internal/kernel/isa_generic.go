@@ -1,22 +1,16 @@
+//go:build !amd64 || purego
+
 package kernel
+
+import "math"
 
 // ISA names the instruction set of the kernels in use.
 func ISA() string { return "generic" }
 
-func quantiseRow(q []int8, scale []float32, sum []int32, x []float32) {
-	quantiseRowGeneric(q, scale, sum, x)
-}
+func quantiseRow(q []int8, meta []blockMeta, x []float32) { quantiseRowGeneric(q, meta, x) }
 
-func mulF32(dst []float32, ldd int, x []float32, ldx, rows int, w []float32, k int) {
-	mulF32Generic(dst, ldd, x, ldx, rows, w, k)
-}
-
-func mulF16(dst []float32, ldd int, x []float32, ldx, rows int, w []uint16, k int) {
-	mulHalfGeneric(dst, ldd, x, ldx, rows, w, k, F16ToF32)
-}
-
-func mulBF16(dst []float32, ldd int, x []float32, ldx, rows int, w []uint16, k int) {
-	mulHalfGeneric(dst, ldd, x, ldx, rows, w, k, BF16ToF32)
+func mulPlain(dst []float32, ldd int, x []float32, ldx, rows int, w plainPanels) {
+	mulPlainGeneric(dst, ldd, x, ldx, rows, w)
 }
 
 func mulQuant(dst []float32, ldd int, a quantRows, w quantPanels) { mulQuantGeneric(dst, ldd, a, w) }
@@ -24,12 +18,29 @@ func mulQuant(dst []float32, ldd int, a quantRows, w quantPanels) { mulQuantGene
 func addSquares(s *[normLanes]float32, x []float32, shift float32) { addSquaresGeneric(s, x, shift) }
 func scaleGain(dst, x, gain []float32, s float32)                  { scaleGainGeneric(dst, x, gain, s) }
 func swiGLU(dst, gate, up []float32)                               { swiGLUGeneric(dst, gate, up) }
-func maxOf(x []float32) float32                                    { return maxGeneric(x) }
+func gelu(dst, x []float32)                                        { geluGeneric(dst, x) }
+func add(dst, a, b []float32)                                      { addGeneric(dst, a, b) }
+func scale(dst, a []float32, s float32)                            { scaleGeneric(dst, a, s) }
+func mulAdd(dst, a, b, c []float32)                                { mulAddGeneric(dst, a, b, c) }
+func maxWhole(x []float32) (float32, int)                          { return float32(math.Inf(-1)), 0 }
 func expSum(x []float32, top float32, sums *[Panel]float32)        { expSumGeneric(x, top, sums) }
+func expSumDouble(x []float32, top float32, sums *[Panel]float64)  { expSumDoubleGeneric(x, top, sums) }
 
-func dotPage(out *[Panel]float32, q, k []float32, scale float32) { dotPageGeneric(out, q, k, scale) }
-func dotPageF16(out *[Panel]float32, q []float32, k []uint16, scale float32) {
-	dotPageF16Generic(out, q, k, scale)
+func dotPage(out, q, k []float32, scale float32)             { dotPageGeneric(out, q, k, scale) }
+func dotPageF16(out, q []float32, k []uint16, scale float32) { dotPageF16Generic(out, q, k, scale) }
+func addValues(acc, w, v []float32)                          { addValuesGeneric(acc, w, v) }
+func addValuesF16(acc, w []float32, v []uint16)              { addValuesF16Generic(acc, w, v) }
+
+func dotPages4(out, q, k0, k1, k2, k3 []float32, scale float32) {
+	dotPageGeneric(out, q, k0, scale)
+	dotPageGeneric(out[Panel:], q, k1, scale)
+	dotPageGeneric(out[2*Panel:], q, k2, scale)
+	dotPageGeneric(out[3*Panel:], q, k3, scale)
 }
-func addValues(acc, w, v []float32)             { addValuesGeneric(acc, w, v) }
-func addValuesF16(acc, w []float32, v []uint16) { addValuesF16Generic(acc, w, v) }
+
+func dotPages4F16(out, q []float32, k0, k1, k2, k3 []uint16, scale float32) {
+	dotPageF16Generic(out, q, k0, scale)
+	dotPageF16Generic(out[Panel:], q, k1, scale)
+	dotPageF16Generic(out[2*Panel:], q, k2, scale)
+	dotPageF16Generic(out[3*Panel:], q, k3, scale)
+}

@@ -19,7 +19,7 @@ func MatMul(dst []float32, ldd int, in *Input, rows int, w *Matrix, p0, p1 int) 
 }
 
 // tileRows is the largest number of rows of one call of a vector kernel.
-const tileRows = 4
+const tileRows = 6
 
 // lastPanel computes the panel that N cuts through, beside dst, and copies what belongs to it.
 func (m *Matrix) lastPanel(dst []float32, ldd int, in *Input, rows int) {
@@ -36,24 +36,36 @@ func (m *Matrix) lastPanel(dst []float32, ldd int, in *Input, rows int) {
 
 // multiply computes whole panels [p0, p1) for rows [r0, r1); dst starts at row r0, panel p0.
 func (m *Matrix) multiply(dst []float32, ldd int, in *Input, r0, r1, p0, p1 int) {
-	switch m.lay {
-	case layF32:
-		mulF32(dst, ldd, in.x[r0*in.ldx:], in.ldx, r1-r0, m.f32[p0*m.K*Panel:p1*m.K*Panel], m.K)
-	case layF16:
-		mulF16(dst, ldd, in.x[r0*in.ldx:], in.ldx, r1-r0, m.half[p0*m.K*Panel:p1*m.K*Panel], m.K)
-	case layBF16:
-		mulBF16(dst, ldd, in.x[r0*in.ldx:], in.ldx, r1-r0, m.half[p0*m.K*Panel:p1*m.K*Panel], m.K)
-	default:
-		a := quantRows{q: in.q[r0*in.k:], scale: in.scale[r0*in.blocks:], sum: in.sum[r0*in.blocks:], rows: r1 - r0, blocks: in.blocks}
+	if m.quantised() {
+		a := quantRows{q: in.q[r0*in.k:], meta: in.meta[r0*in.blocks:], rows: r1 - r0, blocks: in.blocks}
 		mulQuant(dst, ldd, a, m.quantPanels(p0, p1))
+		return
 	}
+	mulPlain(dst, ldd, in.x[r0*in.ldx:], in.ldx, r1-r0, m.plainPanels(p0, p1))
 }
 
-// quantRows is a run of quantised activation rows: q [rows][blocks*32], scale and sum [rows][blocks].
+// plainPanels is a run of unquantised weight panels.
+type plainPanels struct {
+	lay       layout
+	f32       []float32
+	half      []uint16
+	k, panels int
+}
+
+func (m *Matrix) plainPanels(p0, p1 int) plainPanels {
+	w := plainPanels{lay: m.lay, k: m.K, panels: p1 - p0}
+	if m.lay == layF32 {
+		w.f32 = m.f32[p0*m.K*Panel : p1*m.K*Panel]
+	} else {
+		w.half = m.half[p0*m.K*Panel : p1*m.K*Panel]
+	}
+	return w
+}
+
+// quantRows is a run of quantised activation rows: q [rows][blocks*32], meta [rows][blocks].
 type quantRows struct {
 	q            []int8
-	scale        []float32
-	sum          []int32
+	meta         []blockMeta
 	rows, blocks int
 }
 

@@ -2,6 +2,18 @@ package kernel
 
 // The portable products: the definition of every format, and what vector code is tested against.
 
+// mulPlainGeneric multiplies rows of x by whole panels of an unquantised format.
+func mulPlainGeneric(dst []float32, ldd int, x []float32, ldx, rows int, w plainPanels) {
+	switch w.lay {
+	case layF32:
+		mulF32Generic(dst, ldd, x, ldx, rows, w.f32, w.k)
+	case layF16:
+		mulHalfGeneric(dst, ldd, x, ldx, rows, w.half, w.k, F16ToF32)
+	default:
+		mulHalfGeneric(dst, ldd, x, ldx, rows, w.half, w.k, BF16ToF32)
+	}
+}
+
 // mulF32Generic multiplies rows of x, ldx floats apart, by whole panels: each output sums over k in ascending order with one rounding a step.
 func mulF32Generic(dst []float32, ldd int, x []float32, ldx, rows int, w []float32, k int) {
 	for p := range len(w) / (k * Panel) {
@@ -45,10 +57,11 @@ func mulQuantGeneric(dst []float32, ldd int, a quantRows, w quantPanels) {
 			var acc [Panel]float32
 			for b := range a.blocks {
 				wb, ab := p*a.blocks+b, r*a.blocks+b
-				dot := blockDots(w.lay, w.code[wb*per:(wb+1)*per], (*[qk]int8)(a.q[ab*qk:]), a.sum[ab])
-				addBlock(&acc, &dot, w.scales[wb*Panel:], a.scale[ab])
+				m := a.meta[ab]
+				dot := blockDots(w.lay, w.code[wb*per:(wb+1)*per], (*[qk]int8)(a.q[ab*qk:]), m.sum)
+				addBlock(&acc, &dot, w.scales[wb*Panel:], m.scale)
 				if w.mins != nil {
-					addMins(&acc, w.mins[wb*Panel:], a.scale[ab], a.sum[ab])
+					addMins(&acc, w.mins[wb*Panel:], m)
 				}
 			}
 			copy(dst[r*ldd+p*Panel:], acc[:])
@@ -62,9 +75,9 @@ func addBlock(acc *[Panel]float32, dot *[Panel]int32, scales []uint16, as float3
 	}
 }
 
-func addMins(acc *[Panel]float32, mins []uint16, as float32, sum int32) {
+func addMins(acc *[Panel]float32, mins []uint16, a blockMeta) {
 	for l, m := range mins[:Panel] {
-		acc[l] += float32(float32(F16ToF32(m)*as) * float32(sum))
+		acc[l] += float32(float32(F16ToF32(m)*a.scale) * float32(a.sum))
 	}
 }
 

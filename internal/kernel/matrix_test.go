@@ -245,8 +245,8 @@ func TestMatMulAccuracy(t *testing.T) {
 				var want, size float64
 				for j, x := range in.F32(i) {
 					if f.Block() > 1 {
-						x = float32(in.q[i*k+j]) * in.scale[(i*k+j)/32]
-						if d := math.Abs(float64(x - in.F32(i)[j])); d > 0.5001*float64(in.scale[(i*k+j)/32]) {
+						x = float32(in.q[i*k+j]) * in.meta[(i*k+j)/32].scale
+						if d := math.Abs(float64(x - in.F32(i)[j])); d > 0.5001*float64(in.meta[(i*k+j)/32].scale) {
 							t.Fatalf("activation %v became %v", in.F32(i)[j], x)
 						}
 					}
@@ -343,9 +343,9 @@ func TestQuantiserLimits(t *testing.T) {
 	}{{127, 1, 127}, {-127, 1, -127}, {0, 0, 0}, {1e-35, 0, 0}, {math.MaxFloat32, math.MaxFloat32 / 127, 127}, {254, 2, 127}} {
 		clear(x)
 		x[5] = c.v
-		scale, sum := quantiseBlock(q[:], x)
-		if scale != c.scale || q[5] != c.code || sum != int32(c.code) {
-			t.Errorf("%v: scale %v code %d sum %d, want %v and %d", c.v, scale, q[5], sum, c.scale, c.code)
+		m := quantiseBlock(q[:], x)
+		if m.scale != c.scale || q[5] != c.code || m.sum != int32(c.code) {
+			t.Errorf("%v: scale %v code %d sum %d, want %v and %d", c.v, m.scale, q[5], m.sum, c.scale, c.code)
 		}
 	}
 	x[0], x[1], x[2], x[3], x[5] = 127, 0.5, 1.5, -2.5, 0

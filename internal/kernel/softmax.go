@@ -1,16 +1,23 @@
 package kernel
 
-import "math"
-
-// maxGeneric gives the largest value of x, -Inf for none; NaN never wins.
-func maxGeneric(x []float32) float32 {
-	m := float32(math.Inf(-1))
-	for _, v := range x {
-		if v > m {
-			m = v
-		}
+// maxOf gives the largest value of x, -Inf for none; NaN never wins, and a zero is positive whatever its sign.
+func maxOf(x []float32) float32 {
+	m, done := maxWhole(x)
+	for _, v := range x[done:] {
+		m = max32(m, v)
+	}
+	if m == 0 {
+		return 0
 	}
 	return m
+}
+
+// max32 gives the larger value, a where b is NaN.
+func max32(a, b float32) float32 {
+	if b > a {
+		return b
+	}
+	return a
 }
 
 // expSumGeneric replaces x, len(x) a multiple of 16, by e^(x-top) and adds value i to sums[i mod 16], in ascending order.
@@ -24,13 +31,22 @@ func expSumGeneric(x []float32, top float32, sums *[Panel]float32) {
 	}
 }
 
+// expSumDoubleGeneric adds e^(x-top) of value i to sums[i mod 16]; len(x) is a multiple of 16.
+func expSumDoubleGeneric(x []float32, top float32, sums *[Panel]float64) {
+	for i, v := range x {
+		sums[i%Panel] += float64(exp32(v - top))
+	}
+}
+
 // SoftmaxStats gives the largest value of x and the sum of e^(x-max), so that log p[i] = x[i] - max - log(sum). Value i adds to one of 16 double sums, i mod 16,
 // which are added in ascending order. NaN in x makes the sum NaN; of no values, or of -Inf alone, max is -Inf.
 func SoftmaxStats(x []float32) (max float32, sumExp float64) {
 	max = maxOf(x)
 	var lanes [Panel]float64
-	for i, v := range x {
-		lanes[i%Panel] += float64(exp32(v - max))
+	whole := len(x) &^ (Panel - 1)
+	expSumDouble(x[:whole], max, &lanes)
+	for i, v := range x[whole:] {
+		lanes[i] += float64(exp32(v - max))
 	}
 	for _, s := range lanes {
 		sumExp += s

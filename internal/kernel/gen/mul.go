@@ -1,0 +1,425 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// plainFormat is a format whose weights are widened to f32 and multiplied with fused steps.
+type plainFormat struct {
+	name, goType string
+	bytes        int // of one weight
+}
+
+var (
+	f32  = plainFormat{"F32", "float32", 4}
+	f16  = plainFormat{"F16", "uint16", 2}
+	bf16 = plainFormat{"BF16", "uint16", 2}
+)
+
+// load widens eight weights.
+func (f plainFormat) load(m Mem, y VecVirtual) {
+	switch f.name {
+	case "F32":
+		VMOVUPS(m, y)
+	case "F16":
+		VCVTPH2PS(m, y)
+	default:
+		VPMOVZXWD(m, y)
+		VPSLLD(U8(16), y, y)
+	}
+}
+
+// plainShapes are the tiles: rows of activations by panels. 2*rows*panels accumulators; eight or more keep both multipliers busy.
+var plainShapes = [][2]int{{1, 1}, {1, 4}, {2, 1}, {2, 2}, {3, 1}, {4, 1}, {5, 1}, {6, 1}}
+
+// mulPlain multiplies R rows by P panels at a time, groups times.
+func mulPlain(f plainFormat, R, P int) {
+	fn(label("mul", f.name, "x", R, "p", P), label("multiplies ", R, " rows by groups of ", P, " panels of ", f.name, " weights."),
+		label("func(dst *float32, ldd int, x *float32, ldx int, w *", f.goType, ", k int, groups int)"))
+	dst, ldd, x, ldx, w, k, groups := arg("dst"), arg("ldd"), arg("x"), arg("ldx"), arg("w"), arg("k"), arg("groups")
+	SHLQ(U8(2), ldd)
+	SHLQ(U8(2), ldx)
+	out, in := newRows(dst, ldd, R), newRows(x, ldx, R)
+	kx, panel := GP64(), GP64() // bytes of a row, of a panel
+	MOVQ(k, kx)
+	SHLQ(U8(2), kx)
+	IMUL3Q(U32(16*f.bytes), k, panel)
+	ws := newRows(w, panel, P)
+	acc := make([][]VecVirtual, R)
+	for r := range acc {
+		for range 2 * P {
+			acc[r] = append(acc[r], YMM())
+		}
+	}
+	n := GP64()
+
+	step := func(u int) {
+		for p := range P {
+			w0, w1 := YMM(), YMM()
+			f.load(ws.at(p, u*16*f.bytes), w0)
+			f.load(ws.at(p, u*16*f.bytes+8*f.bytes), w1)
+			for r := range R {
+				v := YMM()
+				VBROADCASTSS(in.at(r, 4*u), v)
+				VFMADD231PS(w0, v, acc[r][2*p])
+				VFMADD231PS(w1, v, acc[r][2*p+1])
+			}
+		}
+	}
+	Label("group")
+	for r := range acc {
+		for _, a := range acc[r] {
+			VXORPS(a, a, a)
+		}
+	}
+	MOVQ(k, n)
+	SUBQ(U8(4), n)
+	JL(LabelRef("rest"))
+	Label("four")
+	for u := range 4 {
+		step(u)
+	}
+	in.advance(U8(16))
+	ws.advance(U32(64 * f.bytes))
+	SUBQ(U8(4), n)
+	JGE(LabelRef("four"))
+	Label("rest")
+	ADDQ(U8(4), n)
+	JE(LabelRef("store"))
+	Label("one")
+	step(0)
+	in.advance(U8(4))
+	ws.advance(U8(16 * f.bytes))
+	DECQ(n)
+	JNE(LabelRef("one"))
+	Label("store")
+	for r := range acc {
+		for i, a := range acc[r] {
+			VMOVUPS(a, out.at(r, 32*i))
+		}
+	}
+	out.advance(U32(64 * P))
+	in.retreat(kx)
+	for range P - 1 {
+		ws.advance(panel)
+	}
+	DECQ(groups)
+	JNE(LabelRef("group"))
+	ret()
+}
+
+// quantFormat is a block-quantised layout.
+type quantFormat struct {
+	name           string
+	four, min, off bool // nibbles; a minimum; a zero point of 8
+}
+
+var (
+	q8    = quantFormat{name: "Q8"}
+	q8Min = quantFormat{name: "Q8Min", min: true}
+	q4    = quantFormat{name: "Q4", four: true, off: true}
+	q4Min = quantFormat{name: "Q4Min", four: true, min: true}
+)
+
+// quantTile is the state of one product while it is emitted.
+type quantTile struct {
+	f           quantFormat
+	R           int
+	out         rows // results
+	q, meta     rows // activation codes; scale and sum of each block
+	code        GPVirtual
+	scale, mins GPVirtual
+	blocks      GPVirtual
+	ones, mask  VecVirtual
+	acc, dot    [][]VecVirtual // [row][half]: f32 sums; integer sums of the block
+}
+
+// mulQuant multiplies R quantised rows by panels. Up to two rows take a panel at once; more take its halves one after the other, to stay within 16 registers.
+func mulQuant(f quantFormat, R int) {
+	fn(label("mul", f.name, "x", R), label("multiplies ", R, " quantised rows by panels of layout ", f.name, "."),
+		"func(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)")
+	t := &quantTile{f: f, R: R, code: arg("code"), scale: arg("scales"), blocks: arg("blocks")}
+	if f.min {
+		t.mins = arg("mins")
+	}
+	dst, ldd := arg("dst"), arg("ldd")
+	SHLQ(U8(2), ldd)
+	t.out = newRows(dst, ldd, R)
+	qs, ms := GP64(), GP64()
+	MOVQ(t.blocks, qs)
+	SHLQ(U8(5), qs)
+	MOVQ(t.blocks, ms)
+	SHLQ(U8(3), ms)
+	t.q, t.meta = newRows(arg("q"), qs, R), newRows(arg("meta"), ms, R)
+	t.constants()
+	Label("panel")
+	if R <= 2 {
+		t.run("whole", 0, 1)
+	} else {
+		t.run("low", 0)
+		t.rewind()
+		t.run("high", 1)
+	}
+	t.out.advance(U32(64))
+	panels := argMem("panels")
+	DECQ(panels)
+	JNE(LabelRef("panel"))
+	ret()
+}
+
+func (t *quantTile) constants() {
+	t.ones = YMM() // sixteen 1s
+	VPCMPEQW(t.ones, t.ones, t.ones)
+	if t.f.four {
+		t.mask = YMM() // 0x0f in every byte
+		VPSRLW(U8(12), t.ones, t.mask)
+		VPACKUSWB(t.mask, t.mask, t.mask)
+	}
+	VPSRLW(U8(15), t.ones, t.ones)
+}
+
+// blockBytes is the size of the codes of one block of 16 rows.
+func (t *quantTile) blockBytes() int {
+	if t.f.four {
+		return 256
+	}
+	return 512
+}
+
+// rewind goes back to the start of the panel.
+func (t *quantTile) rewind() {
+	n := GP64()
+	IMUL3Q(U32(t.blockBytes()), t.blocks, n)
+	SUBQ(n, t.code)
+	MOVQ(t.blocks, n)
+	SHLQ(U8(5), n)
+	SUBQ(n, t.scale)
+	if t.f.min {
+		SUBQ(n, t.mins)
+	}
+}
+
+// run sums over all blocks for the given halves of the panel and stores the results.
+func (t *quantTile) run(name string, halves ...int) {
+	t.acc, t.dot = make([][]VecVirtual, t.R), make([][]VecVirtual, t.R)
+	for r := range t.R {
+		for range halves {
+			a := YMM()
+			VXORPS(a, a, a)
+			t.acc[r], t.dot[r] = append(t.acc[r], a), append(t.dot[r], YMM())
+		}
+	}
+	n := GP64()
+	MOVQ(t.blocks, n)
+	Label(name)
+	if t.f.four {
+		t.dotsOfNibbles(halves)
+	} else {
+		t.dotsOfBytes(halves)
+	}
+	t.addScaled(halves)
+	if t.f.min {
+		t.addMins(halves)
+	}
+	ADDQ(U32(t.blockBytes()), t.code)
+	ADDQ(U8(32), t.scale)
+	if t.f.min {
+		ADDQ(U8(32), t.mins)
+	}
+	t.q.advance(U8(32))
+	t.meta.advance(U8(8))
+	DECQ(n)
+	JNE(LabelRef(name))
+	t.q.retreat(t.q.stride)
+	t.meta.retreat(t.meta.stride)
+	for r := range t.R {
+		for i, h := range halves {
+			VMOVUPS(t.acc[r][i], t.out.at(r, 32*h))
+		}
+	}
+}
+
+// dotsOfBytes: four products a lane and group. Signed codes take |w| as the unsigned side and give their sign to the activation, which is within -127..127:
+// exact for every code, -128 too, and 2*128*127 fits 16 bits.
+func (t *quantTile) dotsOfBytes(halves []int) {
+	for g := range 8 {
+		for i, h := range halves {
+			w, u := YMM(), YMM()
+			VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, w)
+			if t.f.min {
+				u = w
+			} else {
+				VPABSB(w, u)
+			}
+			for r := range t.R {
+				a := YMM()
+				VPBROADCASTD(t.q.at(r, 4*g), a)
+				if !t.f.min {
+					VPSIGNB(w, a, a)
+				}
+				VPMADDUBSW(a, u, a)
+				if g == 0 {
+					VPMADDWD(a, t.ones, t.dot[r][i])
+					continue
+				}
+				VPMADDWD(a, t.ones, a)
+				VPADDD(a, t.dot[r][i], t.dot[r][i])
+			}
+		}
+	}
+}
+
+// dotsOfNibbles: sums of 16 products of codes up to 15 fit 16 bits, so that the lanes are widened once a block.
+func (t *quantTile) dotsOfNibbles(halves []int) {
+	for g := range 4 {
+		for i, h := range halves {
+			lo, hi := YMM(), YMM()
+			VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, lo)
+			VPSRLW(U8(4), lo, hi)
+			VPAND(t.mask, lo, lo)
+			VPAND(t.mask, hi, hi)
+			for r := range t.R {
+				a, b := YMM(), YMM()
+				VPBROADCASTD(t.q.at(r, 4*g), a)
+				if g == 0 {
+					VPMADDUBSW(a, lo, t.dot[r][i])
+				} else {
+					VPMADDUBSW(a, lo, a)
+					VPADDW(a, t.dot[r][i], t.dot[r][i])
+				}
+				VPBROADCASTD(t.q.at(r, 4*g+16), b)
+				VPMADDUBSW(b, hi, b)
+				VPADDW(b, t.dot[r][i], t.dot[r][i])
+			}
+		}
+	}
+	for r := range t.R {
+		for i := range halves {
+			VPMADDWD(t.dot[r][i], t.ones, t.dot[r][i])
+			if t.f.off {
+				a := YMM()
+				VPBROADCASTD(t.meta.at(r, 4), a)
+				VPSLLD(U8(3), a, a)
+				VPSUBD(a, t.dot[r][i], t.dot[r][i])
+			}
+		}
+	}
+}
+
+// addScaled: acc += dot*(ws*as), each step rounded.
+func (t *quantTile) addScaled(halves []int) {
+	for i, h := range halves {
+		ws := YMM()
+		VCVTPH2PS(Mem{Base: t.scale, Disp: 16 * h}, ws)
+		for r := range t.R {
+			s := YMM()
+			VBROADCASTSS(t.meta.at(r, 0), s)
+			VMULPS(s, ws, s)
+			VCVTDQ2PS(t.dot[r][i], t.dot[r][i])
+			VMULPS(s, t.dot[r][i], s)
+			VADDPS(s, t.acc[r][i], t.acc[r][i])
+		}
+	}
+}
+
+// addMins: acc += (min*as)*sum, each step rounded.
+func (t *quantTile) addMins(halves []int) {
+	for i, h := range halves {
+		m := YMM()
+		VCVTPH2PS(Mem{Base: t.mins, Disp: 16 * h}, m)
+		for r := range t.R {
+			s, sum := YMM(), YMM()
+			VBROADCASTSS(t.meta.at(r, 0), s)
+			VMULPS(s, m, s)
+			VPBROADCASTD(t.meta.at(r, 4), sum)
+			VCVTDQ2PS(sum, sum)
+			VMULPS(sum, s, s)
+			VADDPS(s, t.acc[r][i], t.acc[r][i])
+		}
+	}
+}
+
+// quantiseRow turns blocks of 32 floats into codes, scale and sum.
+func quantiseRow() {
+	fn("quantiseRowAVX2", "quantises blocks of 32 activations.", "func(q *int8, meta *float32, x *float32, blocks int)")
+	q, meta, x, blocks := arg("q"), arg("meta"), arg("x"), arg("blocks")
+	abs, c127, order := YMM(), XMM(), YMM()
+	VPCMPEQD(abs, abs, abs)
+	VPSRLD(U8(1), abs, abs)
+	VMOVSS(constF32("c127", 127), c127)
+	perm := GLOBL("order", 8|16)
+	for i, v := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {
+		DATA(4*i, U32(v))
+	}
+	VMOVDQU(perm, order)
+	Label("block")
+	var y, m [4]VecVirtual
+	for i := range y {
+		y[i], m[i] = YMM(), YMM()
+		VMOVUPS(Mem{Base: x, Disp: 32 * i}, y[i])
+		VPAND(abs, y[i], m[i])
+	}
+	VPMAXUD(m[1], m[0], m[0])
+	VPMAXUD(m[3], m[2], m[2])
+	VPMAXUD(m[2], m[0], m[0])
+	top, s := m[0].AsX(), XMM()
+	VEXTRACTI128(U8(1), m[0], s)
+	VPMAXUD(s, top, top)
+	VPSHUFD(U8(0x4e), top, s)
+	VPMAXUD(s, top, top)
+	VPSHUFD(U8(0xb1), top, s)
+	VPMAXUD(s, top, top)
+	bits := GP32()
+	VMOVD(top, bits)
+	CMPL(bits, U32((127-100)<<23))
+	JB(LabelRef("tiny"))
+	CMPL(bits, U32(0x7f800000))
+	JAE(LabelRef("poison"))
+	inv := YMM()
+	VDIVSS(top, c127, inv.AsX())
+	VDIVSS(c127, top, s)
+	VMOVSS(s, Mem{Base: meta})
+	VBROADCASTSS(inv.AsX(), inv)
+	sum := YMM()
+	for i := range y {
+		VMULPS(inv, y[i], y[i])
+		VCVTPS2DQ(y[i], y[i])
+	}
+	VPADDD(y[0], y[1], sum)
+	VPADDD(y[2], sum, sum)
+	VPADDD(y[3], sum, sum)
+	VPACKSSDW(y[1], y[0], y[0])
+	VPACKSSDW(y[3], y[2], y[2])
+	VPACKSSWB(y[2], y[0], y[0])
+	VPERMD(y[0], order, y[0])
+	VMOVDQU(y[0], Mem{Base: q})
+	h := XMM()
+	VEXTRACTI128(U8(1), sum, h)
+	VPADDD(h, sum.AsX(), h)
+	o := XMM()
+	VPSHUFD(U8(0x4e), h, o)
+	VPADDD(o, h, h)
+	VPSHUFD(U8(0xb1), h, o)
+	VPADDD(o, h, h)
+	VMOVD(h, Mem{Base: meta, Disp: 4})
+	Label("next")
+	ADDQ(U8(32), q)
+	ADDQ(U8(8), meta)
+	SUBQ(I32(-128), x)
+	DECQ(blocks)
+	JNE(LabelRef("block"))
+	ret()
+	special := func(name string, scale uint32) {
+		Label(name)
+		z := YMM()
+		zero(z)
+		VMOVDQU(z, Mem{Base: q})
+		MOVL(U32(scale), Mem{Base: meta})
+		MOVL(U32(0), Mem{Base: meta, Disp: 4})
+		JMP(LabelRef("next"))
+	}
+	special("tiny", 0)
+	special("poison", 0x7fc00000)
+}

@@ -1,0 +1,344 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// dotPages computes scale*q.k for the 16 positions of each of P pages.
+func dotPages(name string, P int, f plainFormat) {
+	sig := "func(out *float32, q *float32, dim int, scale float32"
+	keys := []string{"k0", "k1", "k2", "k3"}[:P]
+	for _, k := range keys {
+		sig += ", " + k + " *" + f.goType
+	}
+	fn(name, label("computes scale*q.k for the 16 positions of ", P, " pages."), sig+")")
+	out, q, dim := arg("out"), arg("q"), arg("dim")
+	var k []GPVirtual
+	var acc []VecVirtual
+	for _, name := range keys {
+		k = append(k, arg(name))
+		acc = append(acc, YMM(), YMM())
+	}
+	for _, a := range acc {
+		VXORPS(a, a, a)
+	}
+	Label("dim")
+	v := YMM()
+	VBROADCASTSS(Mem{Base: q}, v)
+	for p := range P {
+		w0, w1 := YMM(), YMM()
+		f.load(Mem{Base: k[p]}, w0)
+		f.load(Mem{Base: k[p], Disp: 8 * f.bytes}, w1)
+		VFMADD231PS(w0, v, acc[2*p])
+		VFMADD231PS(w1, v, acc[2*p+1])
+		ADDQ(U8(16*f.bytes), k[p])
+	}
+	ADDQ(U8(4), q)
+	DECQ(dim)
+	JNE(LabelRef("dim"))
+	s := YMM()
+	VBROADCASTSS(argMem("scale"), s)
+	for i, a := range acc {
+		VMULPS(s, a, a)
+		VMOVUPS(a, Mem{Base: out, Disp: 32 * i})
+	}
+	ret()
+}
+
+// addValues adds w[i] times row i of v to acc, width floats, a multiple of 8, in strips of up to 64.
+func addValues(name string, f plainFormat) {
+	fn(name, "adds w[i]*v[i] to acc; width is a multiple of 8, rows at least 1.", "func(acc *float32, width int, w *float32, rows int, v *"+f.goType+")")
+	acc, width, w, nrows, v := arg("acc"), arg("width"), arg("w"), arg("rows"), arg("v")
+	stride := GP64()
+	IMUL3Q(U8(f.bytes), width, stride)
+	for _, strip := range []int{8, 4, 2, 1} {
+		loop, skip := label("strip", strip), label("done", strip)
+		Label(loop)
+		CMPQ(width, U8(8*strip))
+		JL(LabelRef(skip))
+		sum := make([]VecVirtual, strip)
+		for i := range sum {
+			sum[i] = YMM()
+			VMOVUPS(Mem{Base: acc, Disp: 32 * i}, sum[i])
+		}
+		vp, wp, n := GP64(), GP64(), GP64()
+		MOVQ(v, vp)
+		MOVQ(w, wp)
+		MOVQ(nrows, n)
+		row := label("row", strip)
+		Label(row)
+		x := YMM()
+		VBROADCASTSS(Mem{Base: wp}, x)
+		for i, s := range sum {
+			y := YMM()
+			f.load(Mem{Base: vp, Disp: 8 * f.bytes * i}, y)
+			VFMADD231PS(y, x, s)
+		}
+		ADDQ(stride, vp)
+		ADDQ(U8(4), wp)
+		DECQ(n)
+		JNE(LabelRef(row))
+		for i, s := range sum {
+			VMOVUPS(s, Mem{Base: acc, Disp: 32 * i})
+		}
+		ADDQ(U32(32*strip), acc)
+		ADDQ(U32(8*f.bytes*strip), v)
+		SUBQ(U8(8*strip), width)
+		JMP(LabelRef(loop))
+		Label(skip)
+	}
+	ret()
+}
+
+// maxOf leaves the largest value of each of 32 lanes; NaN never wins.
+func maxOf() {
+	fn("maxLanesAVX2", "keeps the largest values of 32 lanes; n is a multiple of 32, at least 32.", "func(lanes *float32, x *float32, n int)")
+	lanes, x, n := arg("lanes"), arg("x"), arg("n")
+	var m [4]VecVirtual
+	inf := constU32("negInf", 0xff800000)
+	for i := range m {
+		m[i] = YMM()
+		VMOVUPS(inf, m[i])
+	}
+	Label("loop")
+	for i := range m {
+		v := YMM()
+		VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
+		VMAXPS(m[i], v, m[i]) // the second source of the instruction, here the first, is what a NaN gives way to
+	}
+	SUBQ(I32(-128), x)
+	SUBQ(U8(32), n)
+	JNE(LabelRef("loop"))
+	for i := range m {
+		VMOVUPS(m[i], Mem{Base: lanes, Disp: 32 * i})
+	}
+	ret()
+}
+
+// exp gives e^x of eight lanes: the operations of exp32, in its order.
+func exp(x VecVirtual) VecVirtual {
+	c, t, n, r, p := YMM(), YMM(), YMM(), YMM(), YMM()
+	VMAXPS(constF32("expLow", -87), x, c)
+	VMINPS(constF32("expHigh", 88), c, c)
+	VMULPS(constF32("log2e", 1.44269504088896341), c, t)
+	magic := constF32("expMagic", 0x1.8p23)
+	VADDPS(magic, t, t)
+	VSUBPS(magic, t, n)
+	VMULPS(constF32("ln2Hi", 0.693359375), n, r)
+	VSUBPS(r, c, r)
+	VMULPS(constF32("ln2Lo", -2.12194440e-4), n, n)
+	VSUBPS(n, r, r)
+	VMULPS(constF32("expC0", 1.9875691500e-4), r, p)
+	VADDPS(constF32("expC1", 1.3981999507e-3), p, p)
+	for i, c := range []float32{8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
+		VMULPS(r, p, p)
+		VADDPS(constF32(label("expC", i+2), c), p, p)
+	}
+	VMULPS(r, r, n)
+	VMULPS(n, p, p)
+	VADDPS(r, p, p)
+	VADDPS(constF32("one", 1), p, p)
+	VPADDD(constU32("expBias", uint32(127-0x4b400000+1<<32)), t, t)
+	VPSLLD(U8(23), t, t)
+	VMULPS(t, p, p)
+	VCMPPS(U8(17), constF32("expLow", -87), x, c) // x < low
+	VANDNPS(p, c, p)
+	VCMPPS(U8(30), constF32("expHigh", 88), x, c) // x > high
+	VBLENDVPS(c, constU32("posInf", 0x7f800000), p, p)
+	VCMPPS(U8(3), x, x, c) // NaN
+	VBLENDVPS(c, x, p, p)
+	return p
+}
+
+// expSum replaces x by e^(x-top), in 16 lanes of sums.
+func expSum() {
+	fn("expSumAVX2", "replaces x by e^(x-top) and adds to 16 lanes; n is a multiple of 16, at least 16.", "func(x *float32, n int, top float32, sums *float32)")
+	x, n, sums := arg("x"), arg("n"), arg("sums")
+	top, s := YMM(), [2]VecVirtual{YMM(), YMM()}
+	VBROADCASTSS(argMem("top"), top)
+	for i := range s {
+		VMOVUPS(Mem{Base: sums, Disp: 32 * i}, s[i])
+	}
+	Label("loop")
+	for i := range s {
+		v := YMM()
+		VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
+		VSUBPS(top, v, v)
+		e := exp(v)
+		VMOVUPS(e, Mem{Base: x, Disp: 32 * i})
+		VADDPS(e, s[i], s[i])
+	}
+	ADDQ(U8(64), x)
+	SUBQ(U8(16), n)
+	JNE(LabelRef("loop"))
+	for i := range s {
+		VMOVUPS(s[i], Mem{Base: sums, Disp: 32 * i})
+	}
+	ret()
+}
+
+// expSumDouble adds e^(x-top) to 16 double lanes and leaves x alone.
+func expSumDouble() {
+	fn("expSumDoubleAVX2", "adds e^(x-top) to 16 double lanes; n is a multiple of 16, at least 16.", "func(x *float32, n int, top float32, sums *float64)")
+	x, n, sums := arg("x"), arg("n"), arg("sums")
+	top := YMM()
+	VBROADCASTSS(argMem("top"), top)
+	var s [4]VecVirtual
+	for i := range s {
+		s[i] = YMM()
+		VMOVUPD(Mem{Base: sums, Disp: 32 * i}, s[i])
+	}
+	Label("loop")
+	for i := range 2 {
+		v := YMM()
+		VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
+		VSUBPS(top, v, v)
+		e, d := exp(v), YMM()
+		VCVTPS2PD(e.AsX(), d)
+		VADDPD(d, s[2*i], s[2*i])
+		VEXTRACTF128(U8(1), e, e.AsX())
+		VCVTPS2PD(e.AsX(), d)
+		VADDPD(d, s[2*i+1], s[2*i+1])
+	}
+	ADDQ(U8(64), x)
+	SUBQ(U8(16), n)
+	JNE(LabelRef("loop"))
+	for i := range s {
+		VMOVUPD(s[i], Mem{Base: sums, Disp: 32 * i})
+	}
+	ret()
+}
+
+// addSquares adds (x-shift)^2 to 32 lanes.
+func addSquares() {
+	fn("addSquaresAVX2", "adds (x-shift)^2 to 32 lanes; n is a multiple of 32, at least 32.", "func(s *float32, x *float32, n int, shift float32)")
+	s, x, n := arg("s"), arg("x"), arg("n")
+	shift := YMM()
+	VBROADCASTSS(argMem("shift"), shift)
+	var a [4]VecVirtual
+	for i := range a {
+		a[i] = YMM()
+		VMOVUPS(Mem{Base: s, Disp: 32 * i}, a[i])
+	}
+	Label("loop")
+	for i := range a {
+		v := YMM()
+		VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
+		VSUBPS(shift, v, v)
+		VMULPS(v, v, v)
+		VADDPS(v, a[i], a[i])
+	}
+	SUBQ(I32(-128), x)
+	SUBQ(U8(32), n)
+	JNE(LabelRef("loop"))
+	for i := range a {
+		VMOVUPS(a[i], Mem{Base: s, Disp: 32 * i})
+	}
+	ret()
+}
+
+// each walks slices eight lanes at a time; n is a multiple of 8, at least 8.
+func each(name, doc, args string, slices []string, before func(), body func(at func(string) Mem)) {
+	sig := "func("
+	for _, s := range slices {
+		sig += s + " *float32, "
+	}
+	fn(name, doc+" n is a multiple of 8, at least 8.", sig+"n int"+args+")")
+	p := map[string]GPVirtual{}
+	for _, s := range slices {
+		p[s] = arg(s)
+	}
+	n, i := arg("n"), GP64()
+	XORQ(i, i)
+	if before != nil {
+		before()
+	}
+	Label("loop")
+	body(func(s string) Mem { return Mem{Base: p[s], Index: i, Scale: 4} })
+	ADDQ(U8(8), i)
+	CMPQ(i, n)
+	JL(LabelRef("loop"))
+	ret()
+}
+
+func load(m Mem) VecVirtual {
+	y := YMM()
+	VMOVUPS(m, y)
+	return y
+}
+
+func scaleGain() {
+	var s VecVirtual
+	each("scaleGainAVX2", "writes x*s*gain.", ", s float32", []string{"dst", "x", "gain"}, func() {
+		s = YMM()
+		VBROADCASTSS(argMem("s"), s)
+	}, func(at func(string) Mem) {
+		v := load(at("x"))
+		VMULPS(s, v, v)
+		VMULPS(at("gain"), v, v)
+		VMOVUPS(v, at("dst"))
+	})
+}
+
+func scale() {
+	var s VecVirtual
+	each("scaleAVX2", "writes a*s.", ", s float32", []string{"dst", "a"}, func() {
+		s = YMM()
+		VBROADCASTSS(argMem("s"), s)
+	}, func(at func(string) Mem) {
+		v := YMM()
+		VMULPS(at("a"), s, v)
+		VMOVUPS(v, at("dst"))
+	})
+}
+
+func add() {
+	each("addAVX2", "writes a+b.", "", []string{"dst", "a", "b"}, nil, func(at func(string) Mem) {
+		v := load(at("a"))
+		VADDPS(at("b"), v, v)
+		VMOVUPS(v, at("dst"))
+	})
+}
+
+func mulAdd() {
+	each("mulAddAVX2", "writes a*b + c, each step rounded.", "", []string{"dst", "a", "b", "c"}, nil, func(at func(string) Mem) {
+		v := load(at("a"))
+		VMULPS(at("b"), v, v)
+		VADDPS(at("c"), v, v)
+		VMOVUPS(v, at("dst"))
+	})
+}
+
+// sigmoidMul gives x/(1+e^-z).
+func sigmoidMul(x, z VecVirtual) VecVirtual {
+	m := YMM()
+	VXORPS(constU32("signBit", 1<<31), z, m)
+	e := exp(m)
+	VADDPS(constF32("one", 1), e, e)
+	VDIVPS(e, x, e)
+	return e
+}
+
+func swiGLU() {
+	each("swiGLUAVX2", "writes silu(gate)*up.", "", []string{"dst", "gate", "up"}, nil, func(at func(string) Mem) {
+		g := load(at("gate"))
+		e := sigmoidMul(g, g)
+		VMULPS(at("up"), e, e)
+		VMOVUPS(e, at("dst"))
+	})
+}
+
+func gelu() {
+	each("geluAVX2", "writes the tanh form of GELU.", "", []string{"dst", "x"}, nil, func(at func(string) Mem) {
+		v, z := load(at("x")), YMM()
+		VMULPS(v, v, z)
+		VMULPS(v, z, z)
+		VMULPS(constF32("geluCube", 0.044715), z, z)
+		VADDPS(v, z, z)
+		VMULPS(constF32("geluScale", 2*0.79788456080286535588), z, z)
+		e := sigmoidMul(v, z)
+		VMOVUPS(e, at("dst"))
+	})
+}

@@ -1,0 +1,3 @@
+package kernel
+
+//go:generate go run -C gen . -out ../avx2_amd64.s -stubs ../avx2_amd64.go -pkg kernel

@@ -1,0 +1,374 @@
+//go:build amd64 && !purego
+
+package kernel
+
+import (
+	"math"
+	"os"
+
+	"golang.org/x/sys/cpu"
+)
+
+// useAVX2 is chosen once, at start. It is a plain branch rather than a table of functions so that the compiler sees that no kernel keeps its
+// arguments: tables would push every local array to the heap.
+var useAVX2 = os.Getenv("TINYLOOP_ISA") != "generic" && cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
+
+// ISA names the instruction set of the kernels in use: "avx2", or "generic" where the processor lacks it or TINYLOOP_ISA=generic asks for it.
+func ISA() string {
+	if useAVX2 {
+		return "avx2"
+	}
+	return "generic"
+}
+
+// callWeights bounds the weights of one call of a kernel: assembly cannot be interrupted, and some 50 µs is as long as a stop of the world should wait.
+const callWeights = 1 << 20
+
+// panelsPerCall gives the number of panels of one call.
+func panelsPerCall(rows, k int) int { return max(1, callWeights/(rows*k*Panel)) }
+
+// tile gives the rows of the next tile of a product: as even a split as the largest tile allows.
+func tile(rows, most int) int {
+	parts := (rows + most - 1) / most
+	return (rows + parts - 1) / parts
+}
+
+func mulPlain(dst []float32, ldd int, x []float32, ldx, rows int, w plainPanels) {
+	if !useAVX2 {
+		mulPlainGeneric(dst, ldd, x, ldx, rows, w)
+		return
+	}
+	for p := 0; p < w.panels; {
+		n := plainRun(rows, w.panels-p, w.k)
+		for r := 0; r < rows; {
+			h := tile(rows-r, plainTileRows)
+			tilePlain(&dst[r*ldd+p*Panel], ldd, &x[r*ldx], ldx, w, p, h, n)
+			r += h
+		}
+		p += n
+	}
+}
+
+// plainTileRows is the largest number of rows of one call of an unquantised kernel.
+const plainTileRows = 6
+
+// tilePlain multiplies rows (1 to 6) by n panels from p on.
+func tilePlain(dst *float32, ldd int, x *float32, ldx int, w plainPanels, p, rows, n int) {
+	at := p * w.k * Panel
+	switch w.lay {
+	case layF32:
+		tileF32(dst, ldd, x, ldx, &w.f32[at], w.k, rows, n)
+	case layF16:
+		tileF16(dst, ldd, x, ldx, &w.half[at], w.k, rows, n)
+	default:
+		tileBF16(dst, ldd, x, ldx, &w.half[at], w.k, rows, n)
+	}
+}
+
+// plainRun gives the number of panels of the next call of an unquantised product: many for one or two rows, which read each weight once, and in pairs
+// or fours so that enough sums are in flight; one for more rows, whose next tile finds it in the cache.
+func plainRun(rows, left, k int) int {
+	unit := 1
+	switch rows {
+	case 1:
+		unit = 4
+	case 2:
+		unit = 2
+	default:
+		return 1
+	}
+	if left < unit {
+		return left
+	}
+	most := max(unit, panelsPerCall(rows, k)&^(unit-1))
+	return min(most, left&^(unit-1))
+}
+
+func tileF32(dst *float32, ldd int, x *float32, ldx int, w *float32, k, rows, n int) {
+	switch {
+	case rows == 1 && n%4 == 0:
+		mulF32x1p4(dst, ldd, x, ldx, w, k, n/4)
+	case rows == 1:
+		mulF32x1p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 2 && n%2 == 0:
+		mulF32x2p2(dst, ldd, x, ldx, w, k, n/2)
+	case rows == 2:
+		mulF32x2p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 3:
+		mulF32x3p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 4:
+		mulF32x4p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 5:
+		mulF32x5p1(dst, ldd, x, ldx, w, k, n)
+	default:
+		mulF32x6p1(dst, ldd, x, ldx, w, k, n)
+	}
+}
+
+func tileF16(dst *float32, ldd int, x *float32, ldx int, w *uint16, k, rows, n int) {
+	switch {
+	case rows == 1 && n%4 == 0:
+		mulF16x1p4(dst, ldd, x, ldx, w, k, n/4)
+	case rows == 1:
+		mulF16x1p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 2 && n%2 == 0:
+		mulF16x2p2(dst, ldd, x, ldx, w, k, n/2)
+	case rows == 2:
+		mulF16x2p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 3:
+		mulF16x3p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 4:
+		mulF16x4p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 5:
+		mulF16x5p1(dst, ldd, x, ldx, w, k, n)
+	default:
+		mulF16x6p1(dst, ldd, x, ldx, w, k, n)
+	}
+}
+
+func tileBF16(dst *float32, ldd int, x *float32, ldx int, w *uint16, k, rows, n int) {
+	switch {
+	case rows == 1 && n%4 == 0:
+		mulBF16x1p4(dst, ldd, x, ldx, w, k, n/4)
+	case rows == 1:
+		mulBF16x1p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 2 && n%2 == 0:
+		mulBF16x2p2(dst, ldd, x, ldx, w, k, n/2)
+	case rows == 2:
+		mulBF16x2p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 3:
+		mulBF16x3p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 4:
+		mulBF16x4p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 5:
+		mulBF16x5p1(dst, ldd, x, ldx, w, k, n)
+	default:
+		mulBF16x6p1(dst, ldd, x, ldx, w, k, n)
+	}
+}
+
+func mulQuant(dst []float32, ldd int, a quantRows, w quantPanels) {
+	if !useAVX2 {
+		mulQuantGeneric(dst, ldd, a, w)
+		return
+	}
+	code, scale := len(w.code)/w.panels, a.blocks*Panel
+	run := 1
+	if a.rows <= quantTileRows {
+		run = panelsPerCall(a.rows, a.blocks*qk)
+	}
+	for p := 0; p < w.panels; p += run {
+		n := min(run, w.panels-p)
+		part := quantPanels{lay: w.lay, code: w.code[p*code:], scales: w.scales[p*scale:], panels: n}
+		if w.mins != nil {
+			part.mins = w.mins[p*scale:]
+		}
+		for r := 0; r < a.rows; {
+			h := tile(a.rows-r, quantTileRows)
+			tileQuant(dst[r*ldd+p*Panel:], ldd, quantRows{q: a.q[r*a.blocks*qk:], meta: a.meta[r*a.blocks:], rows: h, blocks: a.blocks}, part)
+			r += h
+		}
+	}
+}
+
+// quantTileRows is the largest number of rows of one call of a quantised kernel.
+const quantTileRows = 4
+
+// tileQuant multiplies 1 to 4 rows by a run of panels.
+func tileQuant(dst []float32, ldd int, a quantRows, w quantPanels) {
+	d, q, m, c, s, b, n := &dst[0], &a.q[0], &a.meta[0].scale, &w.code[0], &w.scales[0], a.blocks, w.panels
+	var min *uint16
+	if w.mins != nil {
+		min = &w.mins[0]
+	}
+	switch int(w.lay)*8 + a.rows {
+	case int(layQ8)*8 + 1:
+		mulQ8x1(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ8)*8 + 2:
+		mulQ8x2(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ8)*8 + 3:
+		mulQ8x3(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ8)*8 + 4:
+		mulQ8x4(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ8Min)*8 + 1:
+		mulQ8Minx1(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ8Min)*8 + 2:
+		mulQ8Minx2(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ8Min)*8 + 3:
+		mulQ8Minx3(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ8Min)*8 + 4:
+		mulQ8Minx4(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ4)*8 + 1:
+		mulQ4x1(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ4)*8 + 2:
+		mulQ4x2(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ4)*8 + 3:
+		mulQ4x3(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ4)*8 + 4:
+		mulQ4x4(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ4Min)*8 + 1:
+		mulQ4Minx1(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ4Min)*8 + 2:
+		mulQ4Minx2(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ4Min)*8 + 3:
+		mulQ4Minx3(d, ldd, q, m, c, s, min, b, n)
+	case int(layQ4Min)*8 + 4:
+		mulQ4Minx4(d, ldd, q, m, c, s, min, b, n)
+	}
+}
+
+func quantiseRow(q []int8, meta []blockMeta, x []float32) {
+	if !useAVX2 || len(meta) == 0 {
+		quantiseRowGeneric(q, meta, x)
+		return
+	}
+	quantiseRowAVX2(&q[0], &meta[0].scale, &x[0], len(meta))
+}
+
+func dotPage(out, q, k []float32, scale float32) {
+	if !useAVX2 {
+		dotPageGeneric(out, q, k, scale)
+		return
+	}
+	dotPage1F32(&out[0], &q[0], len(q), scale, &k[0])
+}
+
+func dotPageF16(out, q []float32, k []uint16, scale float32) {
+	if !useAVX2 {
+		dotPageF16Generic(out, q, k, scale)
+		return
+	}
+	dotPage1F16(&out[0], &q[0], len(q), scale, &k[0])
+}
+
+func dotPages4(out, q, k0, k1, k2, k3 []float32, scale float32) {
+	if !useAVX2 {
+		dotPageGeneric(out, q, k0, scale)
+		dotPageGeneric(out[Panel:], q, k1, scale)
+		dotPageGeneric(out[2*Panel:], q, k2, scale)
+		dotPageGeneric(out[3*Panel:], q, k3, scale)
+		return
+	}
+	dotPage4F32(&out[0], &q[0], len(q), scale, &k0[0], &k1[0], &k2[0], &k3[0])
+}
+
+func dotPages4F16(out, q []float32, k0, k1, k2, k3 []uint16, scale float32) {
+	if !useAVX2 {
+		dotPageF16Generic(out, q, k0, scale)
+		dotPageF16Generic(out[Panel:], q, k1, scale)
+		dotPageF16Generic(out[2*Panel:], q, k2, scale)
+		dotPageF16Generic(out[3*Panel:], q, k3, scale)
+		return
+	}
+	dotPage4F16(&out[0], &q[0], len(q), scale, &k0[0], &k1[0], &k2[0], &k3[0])
+}
+
+func addValues(acc, w, v []float32) {
+	if !useAVX2 {
+		addValuesGeneric(acc, w, v)
+		return
+	}
+	addValuesF32AVX2(&acc[0], len(acc), &w[0], len(w), &v[0])
+}
+
+func addValuesF16(acc, w []float32, v []uint16) {
+	if !useAVX2 {
+		addValuesF16Generic(acc, w, v)
+		return
+	}
+	addValuesF16AVX2(&acc[0], len(acc), &w[0], len(w), &v[0])
+}
+
+// maxWhole gives the largest of the first values of x and how many those are.
+func maxWhole(x []float32) (float32, int) {
+	m, n := float32(math.Inf(-1)), len(x)&^31
+	if !useAVX2 || n == 0 {
+		return m, 0
+	}
+	var lanes [32]float32
+	maxLanesAVX2(&lanes[0], &x[0], n)
+	for _, v := range lanes {
+		m = max32(m, v)
+	}
+	return m, n
+}
+
+func expSum(x []float32, top float32, sums *[Panel]float32) {
+	if !useAVX2 || len(x) == 0 {
+		expSumGeneric(x, top, sums)
+		return
+	}
+	expSumAVX2(&x[0], len(x), top, &sums[0])
+}
+
+func expSumDouble(x []float32, top float32, sums *[Panel]float64) {
+	if !useAVX2 || len(x) == 0 {
+		expSumDoubleGeneric(x, top, sums)
+		return
+	}
+	expSumDoubleAVX2(&x[0], len(x), top, &sums[0])
+}
+
+func addSquares(s *[normLanes]float32, x []float32, shift float32) {
+	if !useAVX2 || len(x) == 0 {
+		addSquaresGeneric(s, x, shift)
+		return
+	}
+	addSquaresAVX2(&s[0], &x[0], len(x), shift)
+}
+
+// vecWhole gives how many of n values a kernel of eight lanes takes; the rest goes to the portable one.
+func vecWhole(n int) int {
+	if !useAVX2 {
+		return 0
+	}
+	return n &^ 7
+}
+
+func scaleGain(dst, x, gain []float32, s float32) {
+	n := vecWhole(len(x))
+	if n > 0 {
+		scaleGainAVX2(&dst[0], &x[0], &gain[0], n, s)
+	}
+	scaleGainGeneric(dst[n:], x[n:], gain[n:], s)
+}
+
+func swiGLU(dst, gate, up []float32) {
+	n := vecWhole(len(dst))
+	if n > 0 {
+		swiGLUAVX2(&dst[0], &gate[0], &up[0], n)
+	}
+	swiGLUGeneric(dst[n:], gate[n:], up[n:])
+}
+
+func gelu(dst, x []float32) {
+	n := vecWhole(len(dst))
+	if n > 0 {
+		geluAVX2(&dst[0], &x[0], n)
+	}
+	geluGeneric(dst[n:], x[n:])
+}
+
+func add(dst, a, b []float32) {
+	n := vecWhole(len(dst))
+	if n > 0 {
+		addAVX2(&dst[0], &a[0], &b[0], n)
+	}
+	addGeneric(dst[n:], a[n:], b[n:])
+}
+
+func scale(dst, a []float32, s float32) {
+	n := vecWhole(len(dst))
+	if n > 0 {
+		scaleAVX2(&dst[0], &a[0], n, s)
+	}
+	scaleGeneric(dst[n:], a[n:], s)
+}
+
+func mulAdd(dst, a, b, c []float32) {
+	n := vecWhole(len(dst))
+	if n > 0 {
+		mulAddAVX2(&dst[0], &a[0], &b[0], &c[0], n)
+	}
+	mulAddGeneric(dst[n:], a[n:], b[n:], c[n:])
+}
