@@ -29,8 +29,20 @@ type ConvertCmd struct {
 	Check     bool   `help:"Compare the written weights with the input's and print the largest error."`
 }
 
-// Run converts, and prints the sizes to io.Out.
+// Run converts, and prints the sizes to io.Out. At an interrupt it returns at once and leaves the work, which owns the open files, to die with the
+// process.
 func (c *ConvertCmd) Run(io *IO) error {
+	done := make(chan error, 1)
+	go func() { done <- c.convert(io) }()
+	select {
+	case err := <-done:
+		return err
+	case <-io.Ctx.Done():
+		return fault.New(fault.Canceled, "", "interrupted")
+	}
+}
+
+func (c *ConvertCmd) convert(io *IO) error {
 	in, err := tensorfile.Open(c.In)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -62,7 +63,7 @@ func (c *SynthCmd) Run(io *IO) error {
 	if !ok {
 		return fault.New(fault.Invalid, "", "--type: unknown number format %q", c.Type)
 	}
-	if err := c.write(s, typ); err != nil {
+	if err := c.write(io.Ctx, s, typ); err != nil {
 		return err
 	}
 	f, err := tensorfile.Open(c.Out)
@@ -111,12 +112,12 @@ func (c *SynthCmd) spec() (*model.Spec, error) {
 	return s, s.Validate()
 }
 
-func (c *SynthCmd) write(s *model.Spec, typ kernel.Type) error {
+func (c *SynthCmd) write(ctx context.Context, s *model.Spec, typ kernel.Type) error {
 	extra := append([]tensorfile.KV{{Key: "general.name", Value: fmt.Sprintf("synthetic %s (random weights, seed %d)", c.Shape, c.Seed)}}, synthTokenizer(s.Vocab)...)
 	var sources []tensorfile.Source
 	ext := strings.ToLower(filepath.Ext(c.Out))
 	for i, slot := range new(model.Weights).Slots(s) {
-		src := c.source(uint64(i), &slot, typ)
+		src := c.source(ctx, uint64(i), &slot, typ)
 		if rest, ok := strings.CutPrefix(src.Name, "core."); ok && ext == ".gguf" {
 			src.Name = "blk." + rest
 		}
@@ -181,7 +182,7 @@ func synthTokenizer(vocab int) []tensorfile.KV {
 
 // source is one tensor: ones for vectors (they are norms here), uniform values of variance 1/columns for matrices, which keeps the width of the
 // residual stream. Each tensor has a generator of its own, so that it depends on nothing but the seed and its place.
-func (c *SynthCmd) source(i uint64, s *model.Slot, typ kernel.Type) tensorfile.Source {
+func (c *SynthCmd) source(ctx context.Context, i uint64, s *model.Slot, typ kernel.Type) tensorfile.Source {
 	src := tensorfile.Source{Name: s.Name, Type: kernel.F32, Shape: s.Shape()}
 	if s.Matrix == nil {
 		ones := make([]float32, s.N)
@@ -196,17 +197,20 @@ func (c *SynthCmd) source(i uint64, s *model.Slot, typ kernel.Type) tensorfile.S
 	}
 	rows, cols := s.N, s.K
 	src.WriteTo = func(w io.Writer) error {
-		return writeRandom(w, rand.NewPCG(c.Seed, i), src.Type, rows, cols)
+		return writeRandom(ctx, w, rand.NewPCG(c.Seed, i), src.Type, rows, cols)
 	}
 	return src
 }
 
-func writeRandom(w io.Writer, g *rand.PCG, typ kernel.Type, rows, cols int) error {
+func writeRandom(ctx context.Context, w io.Writer, g *rand.PCG, typ kernel.Type, rows, cols int) error {
 	scale := float32(math.Sqrt(3/float64(cols)) / (1 << 31))
 	row := make([]float32, cols)
 	out := make([]byte, cols/typ.Block()*typ.BlockBytes())
 	buf := bufio.NewWriterSize(w, 1<<18)
 	for range rows {
+		if ctx.Err() != nil {
+			return fault.New(fault.Canceled, "", "interrupted")
+		}
 		for j := 0; j < cols; j += 2 {
 			bits := g.Uint64()
 			row[j] = float32(int32(bits)) * scale

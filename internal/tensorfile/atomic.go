@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -30,7 +32,7 @@ func WriteAtomic(path string, body func(w io.Writer) error) (err error) {
 	}()
 	w := bufio.NewWriterSize(f, 1<<20)
 	if err := body(w); err != nil {
-		return err
+		return bodyFault(path, f.Name(), err)
 	}
 	if err := finishFile(f, w); err != nil {
 		return writeFault(path, err)
@@ -69,8 +71,22 @@ func syncFolder(folder string) error {
 	return nil
 }
 
+// bodyFault tells a disk that failed under body from a mistake of body's own, which stays as it is.
+func bodyFault(path, temp string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) && pe.Path == temp {
+		return writeFault(path, err)
+	}
+	return err
+}
+
+// writeFault names the file that was asked for, not the temporary one.
 func writeFault(path string, err error) error {
-	e := pathError(fault.Invalid, "file_not_written", "%s cannot be written", path)
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	e := pathError(fault.Invalid, codeNotWritten, "%s cannot be written", path)
 	e.Err = err
 	return e
 }

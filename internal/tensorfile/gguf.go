@@ -97,7 +97,7 @@ func (f *File) readGGUF(b []byte) error {
 }
 
 func (f *File) readGGUFKeys(c *cursor, n uint64) error {
-	if n > uint64(c.left())/13 { // key length, a byte of key, type, a byte of value
+	if n > uint64(c.left())/14 { // key length, a byte of key, type, a byte of value
 		return f.bad(codeCount, "the header promises %d metadata keys, more than %d bytes can hold", n, c.left())
 	}
 	for i := range n {
@@ -329,7 +329,7 @@ func (c *cursor) value(t uint32, depth int) any {
 	case ggufBool:
 		return c.boolean()
 	case ggufString:
-		return c.str(uint64(len(c.b)))
+		return c.str(math.MaxUint64)
 	case ggufArray:
 		return c.array(depth)
 	case ggufU64:

@@ -153,6 +153,7 @@ const (
 	codeHeader      = "file_header"
 	codeShard       = "file_shard"
 	codeSidecarSize = "sidecar_too_large"
+	codeNotWritten  = "file_not_written"
 )
 
 // bad makes the error of a file whose content is wrong. It names the file without its folder, which may be nobody's business.

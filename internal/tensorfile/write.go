@@ -36,7 +36,7 @@ func Write(path string, meta []KV, tensors []Source) error {
 	}
 	return WriteAtomic(path, func(w io.Writer) error {
 		if _, err := w.Write(pad(head, align)); err != nil {
-			return writeFault(path, err)
+			return err
 		}
 		for i, t := range tensors {
 			if err := writeTensor(w, t, sizes[i], align); err != nil {

@@ -3,10 +3,13 @@ package tensorfile
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -211,6 +214,12 @@ func TestWriteAtomic(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
 		t.Errorf("left behind: %v", left)
+	}
+	full := &fs.PathError{Op: "write", Path: "/somewhere/.tinyloop-1.tmp", Err: errors.New("disk full")}
+	err = bodyFault("out.gguf", full.Path, fmt.Errorf("tensor: %w", full))
+	wantFault(t, err, codeNotWritten, "out.gguf cannot be written", "disk full")
+	if strings.Contains(err.Error(), ".tmp") {
+		t.Errorf("the temporary name shows: %v", err)
 	}
 	if err := WriteAtomic(dir, bytesOf(nil)); fault.Of(err) != fault.Invalid {
 		t.Errorf("writing over a folder: %v", err)
