@@ -31,7 +31,7 @@ var rank = map[string]int{
 	"internal/chat":       1,  // messages and templates
 	"internal/nn":         1,  // layers over kernel and par
 	"internal/optim":      1,
-	"internal/data":       1,
+	"internal/data":       2, // corpora to batches, over tensorfile's atomic writer and chat's templates
 	"internal/model":      2, // Spec, weights, Enter/Turn/Leave over nn
 	"internal/arch":       3, // files to models
 	"internal/engine":     3, // the one decoding loop over model, sched, sample
