@@ -1,0 +1,384 @@
+//go:build amd64 && !purego
+
+package kernel
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func needAVX2(t testing.TB) {
+	t.Helper()
+	if !useAVX2 {
+		t.Skip("needs AVX2, FMA and F16C, and TINYLOOP_ISA not generic")
+	}
+}
+
+func equalBits(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if !sameBits(got[i], want[i]) {
+			t.Fatalf("%s: value %d is %x, portable %x", what, i, got[i], want[i])
+		}
+	}
+}
+
+// hardFloats are values at which an instruction and its emulation could part ways.
+func hardFloat(r *rand.Rand) float32 {
+	switch r.IntN(12) {
+	case 0:
+		return math.Float32frombits(r.Uint32()) // anything, NaN and infinities included
+	case 1:
+		return math.Float32frombits(r.Uint32N(1<<23) | r.Uint32N(2)<<31) // subnormal
+	case 2:
+		return 0
+	case 3:
+		return float32(math.Copysign(0, -1))
+	case 4:
+		return float32(r.IntN(255)-127) + 0.5 // ties of the quantiser
+	case 5:
+		return float32(r.NormFloat64() * 1e30)
+	default:
+		return float32(r.NormFloat64())
+	}
+}
+
+// product is the portable result of MatMul for all panels, padding rows included.
+func portableProduct(in *Input, rows int, m *Matrix) []float32 {
+	ldd := m.Panels() * Panel
+	dst := make([]float32, rows*ldd)
+	if m.quantised() {
+		q, meta := make([]int8, rows*in.k), make([]blockMeta, rows*in.blocks)
+		for r := range rows {
+			quantiseRowGeneric(q[r*in.k:(r+1)*in.k], meta[r*in.blocks:(r+1)*in.blocks], in.F32(r))
+		}
+		mulQuantGeneric(dst, ldd, quantRows{q: q, meta: meta, rows: rows, blocks: in.blocks}, m.quantPanels(0, m.Panels()))
+		return dst
+	}
+	mulPlainGeneric(dst, ldd, in.x, in.ldx, rows, m.plainPanels(0, m.Panels()))
+	return dst
+}
+
+func checkProduct(t *testing.T, f Type, n, k, rows int, src []byte, value func() float32) {
+	t.Helper()
+	m := newMatrix(t, f, n, k, src)
+	in := NewInput(rows, k)
+	for i := range rows {
+		for j := range in.F32(i) {
+			in.F32(i)[j] = value()
+		}
+	}
+	in.Prepare(m, 0, rows)
+	want := portableProduct(in, rows, m)
+	got := make([]float32, rows*n)
+	MatMul(got, n, in, rows, m, 0, m.Panels())
+	for r := range rows {
+		for o := range n {
+			if !sameBits(got[r*n+o], want[r*m.Panels()*Panel+o]) {
+				t.Fatalf("%v %dx%d, row %d of %d, output %d: %x, portable %x", f, n, k, r, rows, o, got[r*n+o], want[r*m.Panels()*Panel+o])
+			}
+		}
+	}
+}
+
+// TestProductsEqualPortable: every format, every tile, edge sizes, ordinary and hard values, in all bits.
+func TestProductsEqualPortable(t *testing.T) {
+	needAVX2(t)
+	r := rand.New(rand.NewPCG(51, 52))
+	for _, f := range allTypes {
+		ks := []int{32, 64, 288}
+		if f.Block() == 1 {
+			ks = []int{1, 2, 3, 4, 5, 7, 32, 61}
+		}
+		for _, k := range ks {
+			for _, n := range []int{1, 16, 17, 80} {
+				for _, rows := range []int{1, 2, 3, 4, 5, 6, 8, 33} {
+					if rows == 33 && (n != 17 || k > 64) {
+						continue
+					}
+					src := randomWeights(r, f, n, k)
+					checkProduct(t, f, n, k, rows, src, func() float32 { return float32(r.NormFloat64()) })
+					for i := range src {
+						if r.IntN(3) == 0 {
+							src[i] = byte(r.Uint32()) // odd scales too: NaN, infinite, subnormal
+						}
+					}
+					checkProduct(t, f, n, k, rows, src, func() float32 { return hardFloat(r) })
+				}
+			}
+		}
+	}
+}
+
+// TestExtremeCodes drives the integer dots to their ends: the largest activations against the largest codes of either sign, and -128 of q8_0.
+func TestExtremeCodes(t *testing.T) {
+	needAVX2(t)
+	r := rand.New(rand.NewPCG(53, 54))
+	for _, f := range []Type{Q8_0, Q4_0, Q4_1, Q5_0, Q5_1} {
+		for _, code := range []byte{0x00, 0x80, 0x81, 0x7f, 0xff, 0xf0, 0x0f} {
+			for _, sign := range []float32{1, -1, 0} {
+				src := make([]byte, 17*3*f.BlockBytes())
+				for i := range src {
+					src[i] = code
+				}
+				for i := 0; i < len(src); i += f.BlockBytes() {
+					binary.LittleEndian.PutUint16(src[i:], F32ToF16(1.5))
+				}
+				for rows := 1; rows <= 4; rows++ {
+					checkProduct(t, f, 17, 96, rows, src, func() float32 {
+						if sign == 0 {
+							return float32(r.IntN(2)*2 - 1)
+						}
+						return sign
+					})
+				}
+			}
+		}
+	}
+}
+
+// FuzzProducts takes weights, scales and activations as raw bits.
+func FuzzProducts(f *testing.F) {
+	f.Add(uint8(0), uint8(1), uint8(3), []byte{1, 2, 3, 4})
+	f.Add(uint8(3), uint8(4), uint8(16), []byte{0x80, 0xff, 0x7f, 0x00, 0x3c})
+	f.Add(uint8(4), uint8(6), uint8(17), []byte{0, 0, 0x80, 0x7f})
+	f.Fuzz(func(t *testing.T, format, rows, n uint8, raw []byte) {
+		needAVX2(t)
+		if len(raw) == 0 {
+			return
+		}
+		next := 0
+		take := func() byte {
+			next++
+			return raw[next%len(raw)] ^ byte(next/len(raw))
+		}
+		tp := allTypes[int(format)%len(allTypes)]
+		k, outs, inputs := 64, int(n)%40+1, int(rows)%9+1
+		src := make([]byte, outs*k/tp.Block()*tp.BlockBytes())
+		for i := range src {
+			src[i] = take()
+		}
+		checkProduct(t, tp, outs, k, inputs, src, func() float32 {
+			return math.Float32frombits(uint32(take()) | uint32(take())<<8 | uint32(take())<<16 | uint32(take())<<24)
+		})
+	})
+}
+
+func TestQuantiserEqualsPortable(t *testing.T) {
+	needAVX2(t)
+	r := rand.New(rand.NewPCG(55, 56))
+	for range 3000 {
+		const blocks = 3
+		x := make([]float32, blocks*qk)
+		hard, size := r.IntN(2) == 0, math.Ldexp(1, r.IntN(250)-140)
+		for i := range x {
+			x[i] = float32(r.NormFloat64() * size)
+			if hard && r.IntN(20) == 0 {
+				x[i] = hardFloat(r)
+			}
+		}
+		q, wantQ := make([]int8, len(x)), make([]int8, len(x))
+		meta, want := make([]blockMeta, blocks), make([]blockMeta, blocks)
+		quantiseRow(q, meta, x)
+		quantiseRowGeneric(wantQ, want, x)
+		for b := range want {
+			if !sameBits(meta[b].scale, want[b].scale) || meta[b].sum != want[b].sum {
+				t.Fatalf("%x: %+v, portable %+v", x[b*qk:b*qk+qk], meta[b], want[b])
+			}
+		}
+		for i := range q {
+			if q[i] != wantQ[i] {
+				t.Fatalf("%x: code %d, portable %d", x[i], q[i], wantQ[i])
+			}
+		}
+	}
+}
+
+// TestAttentionEqualsPortable compares the parts that attention is made of.
+func TestAttentionEqualsPortable(t *testing.T) {
+	needAVX2(t)
+	r := rand.New(rand.NewPCG(57, 58))
+	fill := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = hardFloat(r)
+		}
+		return x
+	}
+	halves := func(x []float32) []uint16 {
+		h := make([]uint16, len(x))
+		for i := range x {
+			h[i] = F32ToF16(x[i])
+		}
+		return h
+	}
+	for _, dim := range []int{1, 3, 8, 48, 64, 100, 128} {
+		q := fill(dim)
+		var k [4][]float32
+		var kh [4][]uint16
+		want, wantH, got := make([]float32, 64), make([]float32, 64), make([]float32, 64)
+		for i := range k {
+			k[i] = fill(dim * Panel)
+			kh[i] = halves(k[i])
+			dotPageGeneric(want[i*Panel:], q, k[i], 0.3)
+			dotPageF16Generic(wantH[i*Panel:], q, kh[i], 0.3)
+		}
+		dotPages4(got, q, k[0], k[1], k[2], k[3], 0.3)
+		equalBits(t, "four pages", got, want)
+		dotPages4F16(got, q, kh[0], kh[1], kh[2], kh[3], 0.3)
+		equalBits(t, "four pages of halves", got, wantH)
+		dotPage(got, q, k[0], 0.3)
+		equalBits(t, "a page", got[:Panel], want[:Panel])
+		dotPageF16(got, q, kh[0], 0.3)
+		equalBits(t, "a page of halves", got[:Panel], wantH[:Panel])
+
+		width := roundUp(dim, 8)
+		for _, rows := range []int{1, 2, 15, 16} {
+			acc, w, v := fill(width), fill(rows), fill(rows*width)
+			a, b := append([]float32{}, acc...), append([]float32{}, acc...)
+			addValues(a, w, v)
+			addValuesGeneric(b, w, v)
+			equalBits(t, "values", a, b)
+			a, b = append([]float32{}, acc...), append([]float32{}, acc...)
+			addValuesF16(a, w, halves(v))
+			addValuesF16Generic(b, w, halves(v))
+			equalBits(t, "values of halves", a, b)
+		}
+	}
+}
+
+// TestVectorsEqualPortable compares every elementwise kernel and every reduction over all lengths up to a few vectors.
+func TestVectorsEqualPortable(t *testing.T) {
+	needAVX2(t)
+	r := rand.New(rand.NewPCG(59, 60))
+	for n := range 150 {
+		x, y, z := make([]float32, n), make([]float32, n), make([]float32, n)
+		for i := range x {
+			x[i], y[i], z[i] = hardFloat(r), hardFloat(r)*10, hardFloat(r)
+			if r.IntN(4) == 0 {
+				y[i] = float32(r.Float64()*400 - 200) // the whole range of exp and beyond
+			}
+		}
+		a, b := make([]float32, n), make([]float32, n)
+		for name, f := range map[string][2]func(){
+			"add":    {func() { add(a, x, y) }, func() { addGeneric(b, x, y) }},
+			"scale":  {func() { scale(a, x, 1.3) }, func() { scaleGeneric(b, x, 1.3) }},
+			"muladd": {func() { mulAdd(a, x, y, z) }, func() { mulAddGeneric(b, x, y, z) }},
+			"gain":   {func() { scaleGain(a, x, y, 0.7) }, func() { scaleGainGeneric(b, x, y, 0.7) }},
+			"swiglu": {func() { swiGLU(a, y, x) }, func() { swiGLUGeneric(b, y, x) }},
+			"gelu":   {func() { gelu(a, y) }, func() { geluGeneric(b, y) }},
+		} {
+			f[0]()
+			f[1]()
+			equalBits(t, name, a, b)
+		}
+		var s, w [normLanes]float32
+		whole := n &^ (normLanes - 1)
+		addSquares(&s, x[:whole], 0.5)
+		addSquaresGeneric(&w, x[:whole], 0.5)
+		equalBits(t, "squares", s[:], w[:])
+
+		top := float32(r.NormFloat64())
+		var e, g [Panel]float32
+		var d, h [Panel]float64
+		whole = n &^ (Panel - 1)
+		expSumDouble(y[:whole], top, &d)
+		expSumDoubleGeneric(y[:whole], top, &h)
+		copy(a, y)
+		copy(b, y)
+		expSum(a[:whole], top, &e)
+		expSumGeneric(b[:whole], top, &g)
+		equalBits(t, "exponentials", a, b)
+		equalBits(t, "sums of exponentials", e[:], g[:])
+		for i := range d {
+			if math.Float64bits(d[i]) != math.Float64bits(h[i]) && (d[i] == d[i] || h[i] == h[i]) {
+				t.Fatalf("double sum %d is %x, portable %x", i, d[i], h[i])
+			}
+		}
+		want := float32(math.Inf(-1))
+		for _, v := range x {
+			want = max32(want, v)
+		}
+		if got := maxOf(x); got != want || math.Signbit(float64(got)) && got == 0 {
+			t.Fatalf("maximum %v, want %v", got, want)
+		}
+	}
+}
+
+// TestExpAllFloats compares the vector exponential with exp32 on every 997th float32.
+func TestExpAllFloats(t *testing.T) {
+	needAVX2(t)
+	var x, want [64]float32
+	var sums [Panel]float32
+	for bits := uint64(0); bits < 1<<32; {
+		for i := range x {
+			x[i] = math.Float32frombits(uint32(bits))
+			want[i] = exp32(x[i] - 0)
+			bits += 9973
+		}
+		expSumAVX2(&x[0], len(x), 0, &sums[0])
+		for i := range x {
+			if !sameBits(x[i], want[i]) {
+				t.Fatalf("near bits %#x: %x, portable %x", bits, x[i], want[i])
+			}
+		}
+	}
+}
+
+var (
+	legacySSE = regexp.MustCompile(`^(MOV(SS|SD|UPS|UPD|APS|APD|OU|O|HPS|LPS|Q|L)\s.*\bX\d|(ADD|SUB|MUL|DIV|MAX|MIN|SQRT|CVT|UCOMI|COMI|AND|OR|XOR|ANDN|SHUF|UNPCK|PADD|PSUB|PMUL|PAND|POR|PXOR|PSHUF|PSLL|PSRL)\w*(SS|SD|PS|PD|B|W|L|Q|O)?\s.*\bX\d)`)
+	highReg   = regexp.MustCompile(`\b[XY](1[6-9]|2\d|3[01])\b|\bZ\d`)
+)
+
+// TestAssemblyLint reads the generated file: in a function that uses upper halves, every RET follows a VZEROUPPER and no legacy SSE instruction occurs (each
+// would cost hundreds of cycles), and nothing needs more than AVX2's 16 registers.
+func TestAssemblyLint(t *testing.T) {
+	b, err := os.ReadFile("avx2_amd64.s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	functions := strings.Split(string(b), "\nTEXT ")[1:]
+	if len(functions) < 50 {
+		t.Fatalf("%d functions found, want them all", len(functions))
+	}
+	rets := 0
+	for _, f := range functions {
+		name, _, _ := strings.Cut(f, "(")
+		last := ""
+		for _, line := range strings.Split(f, "\n")[1:] {
+			line = strings.TrimSpace(line)
+			if line == "" || strings.HasPrefix(line, "//") {
+				continue
+			}
+			if line == "RET" {
+				rets++
+				if last != "VZEROUPPER" && strings.Contains(f, "Y") {
+					t.Errorf("%s: RET after %q, want VZEROUPPER", name, last)
+				}
+			}
+			if legacySSE.MatchString(line) {
+				t.Errorf("%s: legacy SSE: %s", name, line)
+			}
+			if highReg.MatchString(line) {
+				t.Errorf("%s: a register beyond AVX2: %s", name, line)
+			}
+			last = line
+		}
+	}
+	if rets < len(functions) {
+		t.Errorf("%d functions but %d returns", len(functions), rets)
+	}
+	for _, bad := range []string{"MOVSS X1, X2", "ADDPS (AX), X3", "MOVQ AX, X0", "PXOR X1, X1"} {
+		if !legacySSE.MatchString(bad) {
+			t.Errorf("the lint does not see %q", bad)
+		}
+	}
+	if !highReg.MatchString("VADDPS Y1, Y16, Y2") || legacySSE.MatchString("MOVQ AX, (BX)") || legacySSE.MatchString("VADDPS X1, X2, X3") {
+		t.Error("the lint's own patterns are wrong")
+	}
+}
