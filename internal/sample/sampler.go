@@ -1,6 +1,9 @@
 package sample
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Sampler holds the scratch of one owner: no method allocates once the scratch has its size. It is not safe for concurrent use.
 type Sampler struct {
@@ -25,7 +28,7 @@ func New(vocab int) *Sampler {
 //
 // The order is fixed: repetition penalty, presence and frequency penalty, bias; then temperature, top_k, top_p, min_p; then one inverse-CDF
 // draw over the tokens that are left, in ascending id, with Uniform(p.Seed, choice, pos). Of equal logits the lower id is the better one,
-// in greedy choice as in every truncation. A NaN counts as minus infinity. If nothing is left (everything banned), the answer is the
+// in greedy choice as in every truncation. A NaN counts as minus infinity, which is never drawn. If nothing is left (everything banned), the answer is the
 // greedy choice of the row as the model gave it.
 func (s *Sampler) Pick(logits []float32, p *Params, choice, pos int, prompt, output []int32) Choice {
 	id := s.draw(logits, p, choice, pos, prompt, output)
@@ -38,13 +41,13 @@ func (s *Sampler) Pick(logits []float32, p *Params, choice, pos int, prompt, out
 // Score gives the log-probability of id, and the top most probable alternatives, without drawing. The sum behind it runs in float64 and in
 // ascending id, so it does not depend on anything but the row. An id outside the row has LogprobFloor.
 func (s *Sampler) Score(logits []float32, id int32, top int) Choice {
-	lse := logSumExp(logits)
+	d := distributionOf(logits)
 	c := Choice{ID: id, Logprob: LogprobFloor}
 	if id >= 0 && int(id) < len(logits) {
-		c.Logprob = clampLogprob(finite(logits[id]) - lse)
+		c.Logprob = d.logprob(logits[id])
 	}
 	if top > 0 {
-		c.Top = s.best(logits, min(top, len(logits)), lse)
+		c.Top = s.best(logits, min(top, len(logits)), d)
 	}
 	return c
 }
@@ -56,7 +59,7 @@ func (s *Sampler) draw(logits []float32, p *Params, choice, pos int, prompt, out
 		row = s.adjust(logits, p, prompt, output)
 	}
 	best := argmax(row)
-	if finite(row[best]) == math.Inf(-1) {
+	if !alive(row[best]) {
 		return argmax(logits)
 	}
 	if !(p.Temperature > 0) {
@@ -141,31 +144,37 @@ func (s *Sampler) clear() {
 	s.seen = s.seen[:0]
 }
 
-// spin draws at a temperature above zero. best is the greedy choice of row, which is finite.
+// spin draws at a temperature above zero. best is the greedy choice of row, which is above minus infinity.
 func (s *Sampler) spin(row []float32, p *Params, best int32, u float64) int32 {
+	keep, whole := s.candidates(row, p.TopK)
 	max, t := finite(row[best]), float64(p.Temperature)
-	keep := s.order[:0]
-	for id := range row {
-		if l := finite(row[id]); l > math.Inf(-1) {
-			keep = append(keep, int32(id))
-		}
-	}
-	cut := p.TopK > 0 && p.TopK < len(keep)
-	if cut {
-		selectBest(keep, row, p.TopK)
-		keep = keep[:p.TopK]
-	}
 	for _, id := range keep {
 		s.weight[id] = weight(finite(row[id])-max, t)
 	}
 	if p.TopP > 0 && p.TopP < 1 {
-		keep, cut = s.nucleus(keep, row, float64(p.TopP)), true
+		keep, whole = s.nucleus(keep, row, float64(p.TopP)), false
 	}
-	last := int32(len(row)) // the worst kept token; everything better is kept
-	if cut {
-		last = worst(keep, row)
+	if p.MinP > 0 {
+		keep = s.atLeast(keep, min(float64(p.MinP), 1)) // the best one has weight 1
 	}
-	return s.invert(row, last, float64(p.MinP), u)
+	if !whole {
+		slices.Sort(keep)
+	}
+	return s.invert(keep, u)
+}
+
+// candidates lists the k best tokens in some order, or with k off every token above minus infinity, in ascending id; whole says which.
+func (s *Sampler) candidates(row []float32, k int) (keep []int32, whole bool) {
+	keep = s.order[:0]
+	if k > 0 && k < len(row) {
+		return s.heap(keep, row, k), false
+	}
+	for id, x := range row {
+		if alive(x) {
+			keep = append(keep, int32(id))
+		}
+	}
+	return keep, true
 }
 
 // weight is exp(d/t) for d <= 0, without the quotient of two zeros.
@@ -176,35 +185,28 @@ func weight(d, t float64) float64 {
 	return math.Exp(d / t)
 }
 
-// invert walks the tokens not worse than last whose weight is at least floor (the best one has weight 1), in ascending id, to the one whose
-// share of the total holds u.
-func (s *Sampler) invert(row []float32, last int32, floor, u float64) int32 {
-	floor = min(floor, 1)
-	var total float64
-	for id := range row {
-		if s.kept(row, int32(id), last, floor) {
-			total += s.weight[id]
+// atLeast keeps the tokens with a weight of at least floor, in the order they come.
+func (s *Sampler) atLeast(ids []int32, floor float64) []int32 {
+	out := ids[:0]
+	for _, id := range ids {
+		if s.weight[id] >= floor {
+			out = append(out, id)
 		}
 	}
-	target, sum, pick := u*total, 0.0, int32(0)
-	for id := range row {
-		if !s.kept(row, int32(id), last, floor) || s.weight[id] == 0 {
+	return out
+}
+
+// invert walks ids to the one whose share of their weight holds u. A token without weight is never it.
+func (s *Sampler) invert(ids []int32, u float64) int32 {
+	target, sum, pick := u*s.sum(ids), 0.0, ids[0]
+	for _, id := range ids {
+		if s.weight[id] == 0 {
 			continue
 		}
-		pick = int32(id)
+		pick = id
 		if sum += s.weight[id]; sum > target {
 			break
 		}
 	}
-	return pick // the last kept one when rounding left a rest
-}
-
-func (s *Sampler) kept(row []float32, id, last int32, floor float64) bool {
-	if !(finite(row[id]) > math.Inf(-1)) {
-		return false
-	}
-	if int(last) < len(row) && better(row, last, id) {
-		return false
-	}
-	return s.weight[id] >= floor
+	return pick // the last one with weight when rounding left a rest
 }
