@@ -30,7 +30,7 @@ type SynthCmd struct {
 	Heads   int `help:"Query heads." default:"0" placeholder:"N"`
 	KVHeads int `name:"kv-heads" help:"Key and value heads." default:"0" placeholder:"N"`
 	Hidden  int `help:"Width inside the MLP." default:"0" placeholder:"N"`
-	Vocab   int `help:"Tokens, at least 259." default:"0" placeholder:"N"`
+	Vocab   int `help:"Tokens, at least 260." default:"0" placeholder:"N"`
 	Context int `help:"Longest sequence." default:"0" placeholder:"N"`
 	Loops   int `help:"Times that all blocks are applied." default:"1" placeholder:"N"`
 }
@@ -101,7 +101,7 @@ func (c *SynthCmd) spec() (*model.Spec, error) {
 		return nil, fault.New(fault.Invalid, "", "--dim must be a multiple of the heads, is %d with %d heads", p.dim, p.heads)
 	}
 	if p.vocab < smallestVocab {
-		return nil, fault.New(fault.Invalid, "", "--vocab must be at least %d (256 bytes and three special tokens), is %d", smallestVocab, p.vocab)
+		return nil, fault.New(fault.Invalid, "", "--vocab must be at least %d (256 bytes, the space and three special tokens), is %d", smallestVocab, p.vocab)
 	}
 	s := &model.Spec{Family: "llama", Vocab: p.vocab, Dim: p.dim, Context: p.context, Core: p.layers, TiedHead: p.tied}
 	s.Block = model.Block{Eps: 1e-5, Heads: p.heads, KVHeads: p.kv, HeadDim: p.dim / p.heads, Pos: model.RopeInterleaved, RopeTheta: 10000, Hidden: p.hidden}
@@ -154,9 +154,9 @@ func llamaMeta(s *model.Spec) []tensorfile.KV {
 	return meta
 }
 
-const smallestVocab = 3 + 256
+const smallestVocab = 3 + 256 + 1
 
-// synthTokenizer is a SentencePiece vocabulary that every GGUF tool accepts: three special tokens and the 256 bytes, which any text falls back to;
+// synthTokenizer is a SentencePiece vocabulary that every GGUF tool accepts: three special tokens, the 256 bytes, which any text falls back to, and the space;
 // the rest of the vocabulary are words that no text is cut into, so that sampled ids print as something.
 func synthTokenizer(vocab int) []tensorfile.KV {
 	const normal, unknown, control, byteType = 1, 2, 3, 6
@@ -165,6 +165,7 @@ func synthTokenizer(vocab int) []tensorfile.KV {
 	for b := range 256 {
 		tokens, types = append(tokens, fmt.Sprintf("<0x%02X>", b)), append(types, byteType)
 	}
+	tokens, types = append(tokens, "\u2581"), append(types, normal) // the space: without it some tools print the mark itself
 	for i := len(tokens); i < vocab; i++ {
 		tokens, types = append(tokens, fmt.Sprintf("\u2581w%d", i)), append(types, normal)
 	}
