@@ -15,11 +15,11 @@ import (
 // Bounds of one render.
 const (
 	maxOutput   = 16 << 20 // bytes written
+	maxValue    = 16 << 20 // bytes of one value
 	maxKept     = 64 << 20 // bytes of all values written and kept together, text included
 	maxLoops    = 200_000  // passes through loops
 	maxCalls    = 50_000   // macro calls
 	maxFrames   = 4_000    // Go stack frames: macros that call themselves
-	maxTimes    = 10_000   // repetitions of a string
 	renderLimit = 2 * time.Second
 )
 
@@ -47,22 +47,7 @@ func (b *budget) charge(n int) error {
 
 // globals are the variables and functions of one render. text marks what comes from a message.
 func globals(r *Render, b *budget, text func(string) string) map[string]jinja.Value {
-	vars := map[string]jinja.Value{
-		"messages":              messages(r.Messages, text),
-		"add_generation_prompt": jinja.NewBool(r.AddGenerationPrompt),
-		"bos_token":             jinja.NewString(r.BOS),
-		"eos_token":             jinja.NewString(r.EOS),
-		"tools":                 jinja.None(),
-		"documents":             jinja.None(),
-	}
-	if len(r.Tools) > 0 {
-		vars["tools"] = value(r.Tools, text)
-	}
-	for _, k := range slices.Sorted(maps.Keys(r.Vars)) { // in a fixed order: texts are counted
-		if _, taken := vars[k]; !taken && !strings.HasPrefix(k, prefix) {
-			vars[k] = value(r.Vars[k], text)
-		}
-	}
+	vars := inputs(r, text)
 	set := func(name string, fn func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error)) {
 		vars[name] = jinja.NewCallable(name, fn)
 	}
@@ -76,12 +61,35 @@ func globals(r *Render, b *budget, text func(string) string) map[string]jinja.Va
 	set(fnEach, b.each)
 	set(fnEnter, b.enter)
 	set(fnKeep, b.keep)
-	set(fnTimes, times)
+	set(fnTimes, b.times)
 	set(fnLazy, func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
 		return jinja.Undefined(), errors.New("tojson needs a list here, not a generator")
 	})
-	for name, fn := range ownFilters() {
-		set(prefix+name, fn)
+	for _, f := range ownFilters {
+		set(prefix+f.name, func(args []jinja.Value, kw map[string]jinja.Value) (jinja.Value, error) { return f.fn(b, args, kw) })
+	}
+	for _, m := range ownMethods {
+		set(prefix+m.name+"_", func(args []jinja.Value, kw map[string]jinja.Value) (jinja.Value, error) { return m.fn(b, args, kw) })
+	}
+	return vars
+}
+
+// inputs are the variables of a render that carry what people wrote, and the few that the request sets beside them.
+func inputs(r *Render, text func(string) string) map[string]jinja.Value {
+	vars := make(map[string]jinja.Value, 32)
+	vars["messages"] = messages(r.Messages, text)
+	vars["add_generation_prompt"] = jinja.NewBool(r.AddGenerationPrompt)
+	vars["bos_token"] = jinja.NewString(r.BOS)
+	vars["eos_token"] = jinja.NewString(r.EOS)
+	vars["tools"] = jinja.None()
+	vars["documents"] = jinja.None()
+	if len(r.Tools) > 0 {
+		vars["tools"] = value(r.Tools, text)
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.Vars)) { // in a fixed order: texts are counted
+		if _, taken := vars[k]; !taken && !strings.HasPrefix(k, prefix) {
+			vars[k] = value(r.Vars[k], text)
+		}
 	}
 	return vars
 }
@@ -176,16 +184,20 @@ func (b *budget) each(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value
 	if b.loops += n; b.loops > maxLoops {
 		return v, errBudget
 	}
-	return v, b.charge(n * (int(args[1].AsInt()) + 1))
+	return v, b.charge(n*(int(args[1].AsInt())+1) + size(v, maxKept))
 }
 
-// enter charges a macro call. Its depth is that of the Go stack, the only thing a runaway macro exhausts.
+// enter charges a macro call with its arguments. Its depth is that of the Go stack, the only thing a runaway macro exhausts.
 func (b *budget) enter(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
 	var pc [1]uintptr
 	if b.calls++; b.calls > maxCalls || runtime.Callers(maxFrames, pc[:]) > 0 {
 		return jinja.Undefined(), errBudget
 	}
-	return jinja.Undefined(), b.charge(int(args[0].AsInt()))
+	n := int(args[0].AsInt())
+	for _, a := range args[1:] {
+		n += size(a, maxKept)
+	}
+	return jinja.Undefined(), b.charge(n)
 }
 
 // keep charges a value that is written or bound to a name.
@@ -193,22 +205,62 @@ func (b *budget) keep(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value
 	if len(args) == 0 {
 		return jinja.Undefined(), errors.New("an expression is empty")
 	}
-	n := 1
-	if args[0].IsString() {
-		n = len(args[0].AsString())
+	n := size(args[0], maxKept)
+	if n > maxValue {
+		return args[0], errBudget
 	}
 	return args[0], b.charge(n)
 }
 
-func times(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-	if !args[0].IsInt() {
-		return args[0], nil
+// size gives about how many bytes a value takes when it is printed, at most a little more than most: what lists share counts each time.
+func size(v jinja.Value, most int) int {
+	n := 1
+	switch {
+	case v.IsString():
+		n += len(v.AsString())
+	case v.IsList():
+		for _, x := range v.AsList().Items {
+			if n += size(x, most-n); n > most {
+				break
+			}
+		}
+	case v.IsDict():
+		d := v.AsDict()
+		for _, k := range d.Keys {
+			if n += len(k) + size(d.Data[k], most-n); n > most {
+				break
+			}
+		}
 	}
-	n := args[0].AsInt()
-	if n > maxTimes {
-		return args[0], errBudget
+	return n
+}
+
+// times multiplies. A text times a number is the text repeated.
+func (b *budget) times(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	x, y := args[0], args[1]
+	if y.IsString() {
+		x, y = y, x
 	}
-	return jinja.NewInt(max(n, 0)), nil
+	switch {
+	case x.IsString() && y.IsInt():
+		n := max(y.AsInt(), 0)
+		if n > maxValue || int64(len(x.AsString()))*n > maxValue {
+			return x, errBudget
+		}
+		return jinja.NewString(strings.Repeat(x.AsString(), int(n))), b.charge(len(x.AsString()) * int(n))
+	case x.IsInt() && y.IsInt():
+		return jinja.NewInt(x.AsInt() * y.AsInt()), nil
+	case x.IsNumber() && y.IsNumber():
+		return jinja.NewFloat(number(x) * number(y)), nil
+	}
+	return x, fmt.Errorf("%s and %s cannot be multiplied", clip(x.String()), clip(y.String()))
+}
+
+func number(v jinja.Value) float64 {
+	if v.IsInt() {
+		return float64(v.AsInt())
+	}
+	return v.AsFloat()
 }
 
 func str(args []jinja.Value, i int) string {

@@ -102,10 +102,10 @@ type printer struct {
 	sorted    bool
 }
 
-func tojson(args []jinja.Value, kw map[string]jinja.Value) (jinja.Value, error) {
+func tojson(b *budget, args []jinja.Value, kw map[string]jinja.Value) (jinja.Value, error) {
 	p := printer{item: ", ", key: ": "}
-	if len(args) == 0 {
-		return jinja.NewString(""), nil
+	if n := size(args[0], maxKept); n > maxValue {
+		return jinja.Undefined(), errBudget
 	}
 	indent := kw["indent"]
 	if len(args) > 1 {
@@ -123,7 +123,7 @@ func tojson(args []jinja.Value, kw map[string]jinja.Value) (jinja.Value, error) 
 	if err := p.value(args[0], 0); err != nil {
 		return jinja.Undefined(), err
 	}
-	return jinja.NewString(p.String()), nil
+	return jinja.NewString(p.String()), b.charge(p.Len())
 }
 
 func (p *printer) value(v jinja.Value, depth int) error {

@@ -11,14 +11,15 @@ const (
 	maxSource  = 256 << 10 // bytes
 	maxNesting = 64        // brackets in an expression
 	maxBlocks  = 64        // blocks in blocks
+	maxSums    = 128       // additions and concatenations in one tag
 )
 
 // The names that rewritten templates call. A template that uses them itself is refused.
 const (
 	fnEach  = "tl__each"  // (iterable, bytes of text in the body): charges a loop
-	fnEnter = "tl__enter" // (bytes of text in the body): charges a macro call and bounds its depth
+	fnEnter = "tl__enter" // (bytes of text in the body, arguments…): charges a macro call and bounds its depth
 	fnKeep  = "tl__keep"  // (value): charges the size of a value that is kept or written
-	fnTimes = "tl__times" // (count): bounds the repetition of a string
+	fnTimes = "tl__times" // (a, b): a product within bounds
 	fnLazy  = "tl__lazy"  // what filters a generator to JSON
 	prefix  = "tl__"
 )
@@ -186,10 +187,7 @@ func rewrite(b *strings.Builder, segs []segment, i, size int) error {
 	if err != nil {
 		return err
 	}
-	toks = methods(filters(toks))
-	if toks, err = repeats(toks); err != nil {
-		return err
-	}
+	toks = products(stringMethods(methods(filters(toks))))
 	after := ""
 	if s.kind == 'e' {
 		toks = call(toks, fnKeep, "")
@@ -220,7 +218,7 @@ func statement(toks []string, size int, closing string) (out []string, after str
 		return forLoop(toks, size), ""
 	case "macro":
 		dash := strings.TrimSuffix(closing, "%}")
-		return toks, "{% if " + fnEnter + "(" + strconv.Itoa(size) + ") %}{% endif " + dash + "%}"
+		return toks, "{% if " + fnEnter + "(" + strings.Join(append([]string{strconv.Itoa(size)}, params(toks)...), ",") + ") %}{% endif " + dash + "%}"
 	case "set":
 		if eq := find(toks, 0, "="); eq >= 0 && find(toks, eq, ",") < 0 {
 			return append(toks[:eq+1:eq+1], call(toks[eq+1:], fnKeep, "")...), ""
@@ -231,6 +229,29 @@ func statement(toks []string, size int, closing string) (out []string, after str
 		return []string{" endif "}, ""
 	}
 	return toks, ""
+}
+
+// params gives the names of a macro's parameters.
+func params(toks []string) []string {
+	var out []string
+	open := find(toks, 0, "(")
+	if open < 0 {
+		return nil
+	}
+	depth, name := 0, true
+	for _, t := range toks[open:] {
+		switch {
+		case t == "(" || t == "[" || t == "{":
+			depth++
+		case t == ")" || t == "]" || t == "}":
+			depth--
+		case t == "," && depth == 1:
+			name = true
+		case name && isName(t[0]):
+			out, name = append(out, t), false
+		}
+	}
+	return out
 }
 
 // forLoop charges the loop before it starts, and lets the filter of a loop over pairs see both names, of which the interpreter binds only the
@@ -350,22 +371,134 @@ func methods(toks []string) []string {
 	return toks
 }
 
-// repeats bounds the right side of every product, since "a" * 1000000000 is a string.
-func repeats(toks []string) ([]string, error) {
-	out := toks[:0:0]
+// products sends every product through our function, since "a" * 1000000000 is a string.
+//
+//	A * B   →   tl__times(A,B)
+func products(toks []string) []string {
 	for i := 0; i < len(toks); i++ {
-		out = append(out, toks[i])
 		if toks[i] != "*" {
 			continue
 		}
-		j := skipSpace(toks, i+1, 1)
-		if j >= len(toks) || !isName(toks[j][0]) || j+1 < len(toks) && strings.ContainsAny(toks[j+1][:1], ".([") {
-			return nil, fmt.Errorf("the right side of a product must be a name or a number: %q", clip(strings.Join(toks, "")))
-		}
-		out = append(out, " "+fnTimes+"(", toks[j], ")")
-		i = j
+		from, to := operandBefore(toks, i), operandAfter(toks, i+1)
+		out := append([]string{}, toks[:from]...)
+		out = append(out, fnTimes, "(")
+		out = append(out, toks[from:i]...)
+		out = append(out, ",")
+		out = append(out, toks[i+1:to]...)
+		out = append(out, ")")
+		i = len(out) - 1
+		toks = append(out, toks[to:]...)
 	}
-	return out, nil
+	return toks
+}
+
+// stringMethods sends the string methods that can grow a text, or that the interpreter lacks, through our functions.
+//
+//	A.replace(…)   →   tl__replace_(A,…)
+func stringMethods(toks []string) []string {
+	for i := 1; i+2 < len(toks); i++ {
+		if toks[i] != "." || toks[i+2] != "(" || !ownMethod(toks[i+1]) {
+			continue
+		}
+		from := operandBefore(toks, i)
+		out := append([]string{}, toks[:from]...)
+		out = append(out, prefix+toks[i+1]+"_", "(")
+		out = append(out, toks[from:i]...)
+		rest := toks[i+3:]
+		if k := skipSpace(rest, 0, 1); k < len(rest) && rest[k] != ")" {
+			out = append(out, ",")
+		}
+		i += 2
+		toks = append(out, rest...)
+	}
+	return toks
+}
+
+// operandBefore gives where the operand that ends before i begins: a name, a literal or a bracket with everything that is applied to it.
+func operandBefore(toks []string, i int) int {
+	i = skipSpace(toks, i-1, -1)
+	for i >= 0 {
+		switch t := toks[i]; {
+		case t == ")" || t == "]" || t == "}":
+			if i = opening(toks, i); i > 0 && t != "}" && applies(toks[i-1]) {
+				i--
+				continue
+			}
+		case !isName(t[0]) && t[0] != '\'' && t[0] != '"':
+			return i + 1
+		}
+		link := skipSpace(toks, i-1, -1)
+		if link < 0 || toks[link] != "." && toks[link] != "|" {
+			return max(i, 0)
+		}
+		i = skipSpace(toks, link-1, -1)
+	}
+	return 0
+}
+
+// applies says whether a bracket after this token is a call or an index.
+func applies(t string) bool {
+	return isName(t[0]) && !keyword(t) || t == ")" || t == "]" || t[0] == '\'' || t[0] == '"'
+}
+
+func keyword(t string) bool {
+	switch t {
+	case "in", "not", "and", "or", "if", "else", "is":
+		return true
+	}
+	return false
+}
+
+// opening gives the place of the bracket that the one at i closes, or 0.
+func opening(toks []string, i int) int {
+	depth := 0
+	for ; i > 0; i-- {
+		switch toks[i] {
+		case ")", "]", "}":
+			depth++
+		case "(", "[", "{":
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return 0
+}
+
+// operandAfter gives where the operand that begins at i, after space and signs, ends.
+func operandAfter(toks []string, i int) int {
+	for i < len(toks) && (isSpace(toks[i][0]) || toks[i] == "-" || toks[i] == "+") {
+		i++
+	}
+	i = afterOne(toks, i)
+	for i < len(toks) {
+		switch k := skipSpace(toks, i, 1); {
+		case toks[i] == "(" || toks[i] == "[":
+			i = afterOne(toks, i)
+		case k < len(toks) && (toks[k] == "." || toks[k] == "|"):
+			i = afterOne(toks, skipSpace(toks, k+1, 1))
+		default:
+			return i
+		}
+	}
+	return min(i, len(toks))
+}
+
+// afterOne steps over one token or one bracket with its inside.
+func afterOne(toks []string, i int) int {
+	depth := 0
+	for ; i < len(toks); i++ {
+		switch toks[i] {
+		case "(", "[", "{":
+			depth++
+		case ")", "]", "}":
+			depth--
+		}
+		if depth <= 0 {
+			return i + 1
+		}
+	}
+	return len(toks)
 }
 
 // word gives the n-th name of a token list.
@@ -401,10 +534,12 @@ func find(toks []string, from int, what string) int {
 // are the source again.
 func lex(src string) ([]string, error) {
 	var out []string
-	depth := 0
+	depth, sums := 0, 0
 	for len(src) > 0 {
 		n := 1
 		switch c := src[0]; {
+		case c == '~' || c == '+':
+			sums++
 		case c == '\'' || c == '"':
 			n = quoted(src)
 		case isName(c):
@@ -422,8 +557,8 @@ func lex(src string) ([]string, error) {
 		case c == ')' || c == ']' || c == '}':
 			depth--
 		}
-		if depth > maxNesting {
-			return nil, fmt.Errorf("an expression is nested deeper than %d", maxNesting)
+		if depth > maxNesting || sums > maxSums {
+			return nil, fmt.Errorf("an expression is nested deeper than %d or adds up more than %d values", maxNesting, maxSums)
 		}
 		out = append(out, src[:n])
 		src = src[n:]

@@ -109,7 +109,7 @@ func freeMark(t *Template, r *Render) (rune, bool) {
 
 // eachText calls f for every text of a request in the order of a render.
 func eachText(r *Render, f func(string) string) {
-	globals(r, &budget{}, f)
+	inputs(r, f)
 }
 
 // place says where a mark stands in an occurrence of control text.

@@ -22,6 +22,10 @@ func tokenizer(f *tensorfile.File) (*tok.Tokenizer, error) {
 	if _, ok := f.Meta.String("tokenizer.ggml.model"); ok {
 		return tok.FromGGUF(f.Meta)
 	}
+	if data, err := f.Sidecar("tokenizer.json"); err == nil {
+		config, _ := f.Sidecar("tokenizer_config.json") // optional
+		return tok.FromHF(data, config)
+	}
 	spec, err := arch.SpecOf(f)
 	if err != nil {
 		return nil, err
