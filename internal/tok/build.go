@@ -60,6 +60,21 @@ type source struct {
 	nfc    bool // text is normalised to NFC first
 	lstrip []ID // special tokens that swallow white space in front, behind
 	rstrip []ID
+	ids    map[string]ID // see byText; only while loading
+}
+
+// byText maps vocabulary text to ids, the first of two that are equal. It is made once pieces are all there.
+func (s *source) byText() map[string]ID {
+	if s.ids != nil {
+		return s.ids
+	}
+	s.ids = make(map[string]ID, len(s.pieces))
+	for i, p := range s.pieces {
+		if _, ok := s.ids[p]; !ok && p != "" {
+			s.ids[p] = ID(i)
+		}
+	}
+	return s.ids
 }
 
 func newSource(kind string) source {
@@ -82,10 +97,12 @@ func build(s source) (*Tokenizer, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	byPiece, err := s.index()
-	if err != nil {
+	s.defaultRoles()
+	if err := s.checkPieces(); err != nil {
 		return nil, err
 	}
+	byPiece := s.byText()
+	s.ids = nil
 	t := &Tokenizer{src: s}
 	t.findEnds(byPiece)
 	texts, reachable := make([]string, len(s.pieces)), make([]bool, len(s.pieces))
@@ -96,6 +113,7 @@ func build(s source) (*Tokenizer, error) {
 	if err := t.findBytes(); err != nil {
 		return nil, err
 	}
+	var err error
 	if t.split, err = compile(s.pre.patterns); err != nil {
 		return nil, err
 	}
@@ -108,6 +126,20 @@ func build(s source) (*Tokenizer, error) {
 	}
 	t.hash = sync.OnceValue(t.src.sum)
 	return t, nil
+}
+
+// defaultRoles fills the roles that SentencePiece files leave out: their tokens stand in front of all others.
+func (s *source) defaultRoles() {
+	if s.kind != kindSPM {
+		return
+	}
+	for i := range min(8, len(s.pieces)) {
+		for r, text := range map[role]string{roleUnknown: "<unk>", roleBOS: "<s>", roleEOS: "</s>"} {
+			if s.roles[r] < 0 && s.pieces[i] == text {
+				s.roles[r] = ID(i)
+			}
+		}
+	}
 }
 
 // check bounds the sizes of s.
@@ -138,26 +170,25 @@ func (s *source) check() error {
 	return nil
 }
 
-// index maps vocabulary text to ids and refuses a text that two tokens share.
-func (s *source) index() (map[string]ID, error) {
-	m := make(map[string]ID, len(s.pieces))
+// checkPieces bounds single tokens and refuses a text that two of them share.
+func (s *source) checkPieces() error {
+	ids := s.byText()
 	for i, p := range s.pieces {
 		if len(p) > maxPiece {
-			return nil, fault.New(fault.Invalid, "tokenizer", "token %d has %d bytes, at most %d are read", i, len(p), maxPiece)
+			return fault.New(fault.Invalid, "tokenizer", "token %d has %d bytes, at most %d are read", i, len(p), maxPiece)
 		}
 		if s.types[i] < typeNormal || s.types[i] > typeByte {
-			return nil, fault.New(fault.Invalid, "tokenizer", "token %d has type %d, known are %d to %d", i, s.types[i], typeNormal, typeByte)
+			return fault.New(fault.Invalid, "tokenizer", "token %d has type %d, known are %d to %d", i, s.types[i], typeNormal, typeByte)
 		}
 		if p == "" {
 			s.types[i] = typeUnused // a gap in the numbering
 			continue
 		}
-		if j, ok := m[p]; ok {
-			return nil, fault.New(fault.Invalid, "tokenizer", "tokens %d and %d are both %q", j, i, clip(p))
+		if j := ids[p]; j != ID(i) {
+			return fault.New(fault.Invalid, "tokenizer", "tokens %d and %d are both %q", j, i, clip(p))
 		}
-		m[p] = ID(i)
 	}
-	return m, nil
+	return nil
 }
 
 // findEnds settles which tokens end a turn and an answer.
@@ -268,12 +299,13 @@ func leadingSpacesOnly(b []byte) bool {
 // rankMerges fills the table of pairs and finds out which tokens their own bytes encode to.
 func (t *Tokenizer) rankMerges(byPiece map[string]ID) error {
 	t.pairs = newPairs(len(t.src.merges))
+	var both []byte
 	for i, m := range t.src.merges {
-		both := t.src.pieces[m[0]] + t.src.pieces[m[1]]
-		merged, ok := byPiece[both]
+		both = append(append(both[:0], t.src.pieces[m[0]]...), t.src.pieces[m[1]]...)
+		merged, ok := byPiece[string(both)]
 		if !ok {
 			return fault.New(fault.Invalid, "tokenizer.ggml.merges", "merge %d joins %q and %q, but no token is %q",
-				i, clip(t.src.pieces[m[0]]), clip(t.src.pieces[m[1]]), clip(both))
+				i, clip(t.src.pieces[m[0]]), clip(t.src.pieces[m[1]]), clip(string(both)))
 		}
 		t.pairs.insert(m[0], m[1], uint32(i), merged)
 	}

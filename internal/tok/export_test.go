@@ -1,5 +1,11 @@
 package tok
 
+import (
+	"testing"
+
+	"github.com/dlclark/regexp2/v2"
+)
+
 // FromRankTable makes a tokenizer with tiktoken's rule: any two neighbours that spell a token merge, the lowest id first. Texts that are empty
 // leave a gap. Tests use it for vocabularies that are published as rank tables.
 func FromRankTable(texts []string, pattern string) (*Tokenizer, error) {
@@ -50,3 +56,12 @@ func Pieces(pattern, text string) []string {
 }
 
 func ToByteLevel(s string) string { return toByteLevel(s) }
+
+// CompileRegexp compiles a pattern as the fallback does.
+func CompileRegexp(t testing.TB, pattern string) *regexp2.Regexp {
+	re, err := compileRegexp(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return re
+}

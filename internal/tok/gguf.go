@@ -97,16 +97,6 @@ func ggufSPM(m Meta) (source, error) {
 	if s.scores, ok = m.Floats("tokenizer.ggml.scores"); !ok {
 		return s, fault.New(fault.Invalid, "tokenizer.ggml.scores", "the key tokenizer.ggml.scores is missing")
 	}
-	for _, d := range []struct {
-		role role
-		text string
-	}{{roleUnknown, "<unk>"}, {roleBOS, "<s>"}, {roleEOS, "</s>"}} {
-		for i := range min(8, len(s.pieces)) { // old files leave the ids out; they stand in front
-			if s.pieces[i] == d.text {
-				s.roles[d.role] = ID(i)
-			}
-		}
-	}
 	return s, nil
 }
 
@@ -156,15 +146,12 @@ func (s *source) readMerges(lines []string) ([][2]ID, error) {
 
 // resolve looks the tokens of merges up.
 func (s *source) resolve(pairs [][2]string) ([][2]ID, error) {
-	ids := make(map[string]ID, len(s.pieces))
-	for i, p := range s.pieces {
-		ids[p] = ID(i)
-	}
+	ids := s.byText()
 	out := make([][2]ID, len(pairs))
 	for i, pair := range pairs {
 		for j, p := range pair {
 			id, ok := ids[p]
-			if !ok || p == "" {
+			if !ok {
 				return nil, fault.New(fault.Invalid, "tokenizer.ggml.merges", "merge %d names %q, which is no token", i, clip(p))
 			}
 			out[i][j] = id

@@ -249,10 +249,7 @@ func (m *hfModel) readMerges(s *source) ([][2]ID, error) {
 
 // readRoles finds the tokens that begin and end texts.
 func (f *hfFile) readRoles(s *source, c *hfConfig) error {
-	ids := make(map[string]ID, len(s.pieces))
-	for i, p := range s.pieces {
-		ids[p] = ID(i)
-	}
+	ids := s.byText()
 	for _, r := range []struct {
 		role role
 		key  string
@@ -262,7 +259,7 @@ func (f *hfFile) readRoles(s *source, c *hfConfig) error {
 		if err != nil {
 			return err
 		}
-		if id, ok := ids[text]; ok && text != "" {
+		if id, ok := ids[text]; ok {
 			s.roles[r.role] = id
 		}
 	}
@@ -275,7 +272,7 @@ func (f *hfFile) readRoles(s *source, c *hfConfig) error {
 	if err != nil {
 		return err
 	}
-	if id, ok := ids[begin]; ok && begin != "" {
+	if id, ok := ids[begin]; ok {
 		s.addBOS = true
 		if s.roles[roleBOS] < 0 {
 			s.roles[roleBOS] = id

@@ -142,14 +142,23 @@ func compile(patterns []string) (splitter, error) {
 		if len(p) > maxPattern {
 			return nil, fault.New(fault.Invalid, "pre_tokenizer", "a pre-tokenizer pattern has %d bytes, at most %d are read", len(p), maxPattern)
 		}
-		re, err := regexp2.Compile(p)
+		re, err := compileRegexp(p)
 		if err != nil {
 			return nil, &fault.Error{Kind: fault.Invalid, Field: "pre_tokenizer", Msg: "the pre-tokenizer pattern " + clip(p) + " is not a regular expression", Err: err}
 		}
-		re.MatchTimeout = matchTime
 		out = append(out, step{re: re})
 	}
 	return out, nil
+}
+
+// compileRegexp compiles a pattern. Without its bitmaps of ASCII, as those lose U+007F from negated sets (regexp2 2.13.0).
+func compileRegexp(pattern string) (*regexp2.Regexp, error) {
+	re, err := regexp2.Compile(pattern, regexp2.OptionDisableCharClassASCIIBitmap())
+	if err != nil {
+		return nil, err
+	}
+	re.MatchTimeout = matchTime
+	return re, nil
 }
 
 // spans lists the matches of a compiled pattern as byte offsets. A match that takes longer than matchTime ends the search, and the rest of
