@@ -215,7 +215,7 @@ func TestShutdownLetsAnswersFinish(t *testing.T) {
 }
 
 func TestShutdownWithAClientThatNeverReads(t *testing.T) {
-	w := New(t, Options{Say: []string{strings.Repeat("long ", 800)[:4000]}, Endless: true, Context: 4096, Serve: serve.Config{DrainTimeout: 300 * time.Millisecond}})
+	w := New(t, Options{Say: []string{strings.Repeat("long", 1000)}, Endless: true, Context: 4096, Serve: serve.Config{DrainTimeout: 300 * time.Millisecond}})
 	url, end := listen(t, w)
 	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
@@ -232,7 +232,7 @@ func TestShutdownWithAClientThatNeverReads(t *testing.T) {
 }
 
 func TestStalledReaderIsCancelled(t *testing.T) {
-	w := New(t, Options{Say: []string{strings.Repeat("long ", 800)[:4000]}, Endless: true, Context: 4096, Serve: serve.Config{WriteTimeout: 50 * time.Millisecond}})
+	w := New(t, Options{Say: []string{strings.Repeat("long", 1000)}, Endless: true, Context: 4096, Serve: serve.Config{WriteTimeout: 50 * time.Millisecond}})
 	url, end := listen(t, w)
 	defer end()
 	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -240,14 +240,10 @@ func TestStalledReaderIsCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	w.Model.SetDelay(time.Millisecond)
-	body := `{"prompt":"p","stream":true,"max_tokens":4000}`
+	body := `{"prompt":"p","stream":true,"max_tokens":4000}` // more than the system's socket buffers hold
 	fmt.Fprintf(c, "POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	for range 1000 {
-		if h := w.Engine.Health(); h.Requests > 0 && h.Running == 0 && h.Waiting == 0 {
-			if h.Tokens > 3000 {
-				t.Errorf("%d tokens for a client that never read", h.Tokens)
-			}
+	for range 2000 {
+		if strings.Contains(w.Do("GET", "/metrics", "").Body, `tinyloop_requests_total{model="scripted",outcome="cancel"} 1`) {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)
