@@ -239,7 +239,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	extra := func(_ *[]tensorfile.KV, tensors *[]tensorfile.Source) {
-		(*tensors)[0].Name, (*tensors)[0].Shape = "rope_freqs.weight", (*tensors)[0].Shape
+		(*tensors)[0].Name = "rope_freqs.weight"
 		*tensors = append(*tensors, tensorfile.Source{Name: "token_embd.weight", Type: (*tensors)[0].Type, Shape: (*tensors)[0].Shape, WriteTo: (*tensors)[0].WriteTo})
 	}
 	for _, c := range []struct {
