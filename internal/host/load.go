@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
+	"strings"
 	"sync"
 
 	"tinyloop/internal/arch"
@@ -47,7 +49,7 @@ func Load(name, path string, o Options) (*Model, error) {
 	}
 	f, err := tensorfile.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, named(path, err)
 	}
 	defer f.Close() // the model keeps nothing of it
 	m, err := load(name, f, o)
@@ -57,13 +59,16 @@ func Load(name, path string, o Options) (*Model, error) {
 	return m, nil
 }
 
-// named puts the path in front of an error's message, once.
+// named puts the file's name in front of an error's message, if it is not there already.
 func named(path string, err error) error {
 	e := *fault.As(err)
-	if e.Kind == fault.Internal && e.Err != nil {
-		return fmt.Errorf("%s: %w", path, e.Err)
+	name := filepath.Base(path)
+	switch {
+	case e.Kind == fault.Internal && e.Err != nil:
+		return fmt.Errorf("%s: %w", name, e.Err)
+	case !strings.HasPrefix(e.Msg, name):
+		e.Msg = name + ": " + e.Msg
 	}
-	e.Msg = path + ": " + e.Msg
 	return &e
 }
 
