@@ -172,6 +172,13 @@ func (s *source) check() error {
 
 // checkPieces bounds single tokens and refuses a text that two of them share.
 func (s *source) checkPieces() error {
+	total := 0
+	for _, p := range s.pieces {
+		total += len(p)
+	}
+	if total > maxText {
+		return fault.New(fault.Invalid, "tokenizer", "the tokens have %d bytes together, at most %d are read", total, maxText)
+	}
 	ids := s.byText()
 	for i, p := range s.pieces {
 		if len(p) > maxPiece {

@@ -7,6 +7,9 @@ import (
 	"tinyloop/internal/fault"
 )
 
+// maxSplit bounds the tokens whose ways to be cut in two are counted, as the work grows with the square of their length.
+const maxSplit = 256
+
 // scoresOf turns the merges of a converted SentencePiece model back into scores. SentencePiece merges any two neighbours that spell a token, the
 // best score first; a list of merges says the same only if all merges into one token stand together, none that the vocabulary allows is
 // missing, and every character of a merged token is a token. A list that says something else is refused.
@@ -38,6 +41,9 @@ func scoresOf(s *source, merges [][2]ID) ([]float32, error) {
 	for i, p := range s.pieces {
 		if s.types[i] != typeNormal || utf8.RuneCountInString(p) < 2 {
 			continue
+		}
+		if len(p) > maxSplit {
+			return nil, fault.New(fault.Invalid, "model.vocab", "tokenizer.json: token %d has %d bytes, at most %d are read without ByteLevel", i, len(p), maxSplit)
 		}
 		if splits(p, ids) != count[i] || !spelt(p, ids) {
 			return nil, noScores(p)

@@ -333,6 +333,7 @@ func TestHFRefusals(t *testing.T) {
 		"merges a number": {hfSmall, func(f object) { model(f)["merges"] = 3 }, fault.Malformed, "model.merges"},
 		"spm nmt":         {hfSPM, func(f object) { f["normalizer"] = object{"type": "Precompiled"} }, fault.Unsupported, "Precompiled"},
 		"spm no fallback": {hfSPM, func(f object) { model(f)["byte_fallback"] = false }, fault.Unsupported, "byte_fallback"},
+		"spm long token":  {hfSPM, func(f object) { model(f)["vocab"].(object)[strings.Repeat("a", 300)] = 269 }, fault.Invalid, "300 bytes"},
 		"spm no strip":    {hfSPM, func(f object) { f["decoder"] = object{"type": "Fuse"} }, fault.Unsupported, "disagree"},
 		"spm merge gone":  {hfSPM, func(f object) { model(f)["merges"] = model(f)["merges"].([]any)[1:] }, fault.Unsupported, "▁a"},
 		"spm merge order": {hfSPM, func(f object) { l := model(f)["merges"].([]any); model(f)["merges"] = append(slices.Clone(l), l[0]) }, fault.Unsupported, "▁a"},

@@ -21,6 +21,7 @@ const (
 const (
 	maxTokens = 1 << 21
 	maxPiece  = 1 << 12 // bytes of one token
+	maxText   = 1 << 30 // bytes of all tokens together
 	maxMerges = 1 << 23
 )
 
