@@ -21,14 +21,24 @@ type family struct {
 	tensor func(name string) string
 	// keys gives the configuration of a Spec for a GGUF file; nil = cannot be written.
 	keys func(s *model.Spec) []tensorfile.KV
+	// spare says of a tensor that the Spec does not call for that it may be there all the same; nil = none may.
+	spare func(s *model.Spec, name string) bool
 }
 
-// families is the table of everything that can be loaded, by general.architecture, or model_type of a config.json.
+// families is the table of everything that can be loaded from GGUF and llama2.c files, by general.architecture.
 func families() []family {
 	return []family{
-		{"llama", llamaSpec, ggufName, llamaKeys},
-		{"nanbeige", nanbeigeSpec, ggufName, nanbeigeKeys},
-		{"tinyloop", tinyloopSpec, sameName, tinyloopKeys},
+		{"llama", llamaSpec, ggufName, llamaKeys, nil},
+		{"nanbeige", nanbeigeSpec, ggufName, nanbeigeKeys, nil},
+		{"tinyloop", tinyloopSpec, sameName, tinyloopKeys, nil},
+	}
+}
+
+// hfFamilies is the same for safetensors with a config.json, by model_type.
+func hfFamilies() []family {
+	return []family{
+		{"llama", hfLlamaSpec, hfName, nil, hfSpare},
+		{"ouro", hfOuroSpec, hfName, nil, hfSpare},
 	}
 }
 
@@ -50,19 +60,29 @@ func invalid(field, format string, args ...any) error {
 	return fault.New(fault.Invalid, field, format, args...)
 }
 
+// familyOf finds the family of a file.
 func familyOf(f *tensorfile.File) (family, error) {
-	name, _ := f.Meta.String("general.architecture")
+	list, key := families(), "general.architecture"
+	name, _ := f.Meta.String(key)
+	if f.Format == tensorfile.Safetensors {
+		list, key = hfFamilies(), "model_type"
+		c, err := hfConfig(f)
+		if err != nil {
+			return family{}, err
+		}
+		name = c.ModelType
+	}
 	var known []string
-	for _, fam := range families() {
+	for _, fam := range list {
 		if fam.name == name {
 			return fam, nil
 		}
 		known = append(known, fam.name)
 	}
 	if name == "" {
-		return family{}, unsupported("general.architecture", "the file does not say what model it is (no general.architecture); known are %s", strings.Join(known, ", "))
+		return family{}, unsupported(key, "the file does not say what model it is (no %s); known are %s", key, strings.Join(known, ", "))
 	}
-	return family{}, unsupported("general.architecture", "models of architecture %q are not supported; known are %s", name, strings.Join(known, ", "))
+	return family{}, unsupported(key, "models of %s %s are not supported; known are %s", key, clip(name), strings.Join(known, ", "))
 }
 
 // SpecOf reads what kind of model a file holds, without touching tensor data.
@@ -116,8 +136,8 @@ func InfoOf(f *tensorfile.File) Info {
 	return i
 }
 
-// Bind pairs every tensor that the Spec calls for with the file's, checked for shape and format. The file may hold no other.
-func (fam *family) bind(f *tensorfile.File, slots []model.Slot) ([]tensorfile.Tensor, error) {
+// bind pairs every tensor that the Spec calls for with the file's, checked for shape and format. The file may hold no other.
+func (fam *family) bind(f *tensorfile.File, spec *model.Spec, slots []model.Slot) ([]tensorfile.Tensor, error) {
 	used := make(map[string]bool, len(slots))
 	out := make([]tensorfile.Tensor, len(slots))
 	for i := range slots {
@@ -132,7 +152,7 @@ func (fam *family) bind(f *tensorfile.File, slots []model.Slot) ([]tensorfile.Te
 		used[name], out[i] = true, t
 	}
 	for _, t := range f.Tensors() {
-		if !used[t.Name] {
+		if !used[t.Name] && (fam.spare == nil || !fam.spare(spec, t.Name)) {
 			return nil, unsupported(t.Name, "tensor %q %v is not part of a %s model as this build knows it", t.Name, t.Shape, fam.name)
 		}
 	}

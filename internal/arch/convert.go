@@ -38,7 +38,7 @@ func Convert(in *tensorfile.File, out string, o ConvertOptions) error {
 		return err
 	}
 	slots := new(model.Weights).Slots(&spec)
-	tensors, err := fam.bind(in, slots)
+	tensors, err := fam.bind(in, &spec, slots)
 	if err != nil {
 		return err
 	}
@@ -57,6 +57,9 @@ func Convert(in *tensorfile.File, out string, o ConvertOptions) error {
 func target(out string, in family) (family, error) {
 	switch ext := strings.ToLower(filepath.Ext(out)); ext {
 	case ".gguf":
+		if in.keys == nil {
+			return family{}, unsupported("out", "a safetensors model of type %s can be written as .tinyloop, not as .gguf", in.name)
+		}
 		return in, nil
 	case ".tinyloop":
 		for _, f := range families() {

@@ -22,7 +22,7 @@ func Load(f *tensorfile.File) (*model.Model, error) {
 	}
 	w := &model.Weights{}
 	slots := w.Slots(&spec)
-	tensors, err := fam.bind(f, slots)
+	tensors, err := fam.bind(f, &spec, slots)
 	if err != nil {
 		return nil, err
 	}

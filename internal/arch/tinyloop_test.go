@@ -262,7 +262,7 @@ func TestRefusals(t *testing.T) {
 		{"llama", `tensor "rope_freqs.weight"`, extra, fault.Unsupported},
 		{"nanbeige", "nanbeige.loop_share_kv = true", set("nanbeige.loop_share_kv", true), fault.Unsupported},
 		{"nanbeige", "loops.hard_max must be 1", set("nanbeige.num_loops", uint32(0)), fault.Invalid},
-		{"llama", `architecture "mamba"`, set("general.architecture", "mamba"), fault.Unsupported},
+		{"llama", `general.architecture mamba`, set("general.architecture", "mamba"), fault.Unsupported},
 	} {
 		f := llamaFile(t, c.arch, c.change)
 		m, err := Load(f)
