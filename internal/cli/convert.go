@@ -54,7 +54,7 @@ func (c *ConvertCmd) convert(io *IO) error {
 	}
 	var kept exceptions
 	o.Note = kept.add
-	if err := arch.Convert(in, c.Out, o); err != nil {
+	if err := in.Guard(func() error { return arch.Convert(in, c.Out, o) }); err != nil {
 		return err
 	}
 	kept.print(io.Err)

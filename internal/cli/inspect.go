@@ -105,7 +105,11 @@ type tensorSummary struct {
 }
 
 func (c *InspectCmd) report(f *tensorfile.File) (*report, error) {
-	about, sum := arch.InfoOf(f), f.Sum()
+	sum, err := f.Sum()
+	if err != nil {
+		return nil, err
+	}
+	about := arch.InfoOf(f)
 	r := &report{File: filepath.Base(f.Path), Format: string(f.Format), Bytes: f.Size(), SHA256: hex.EncodeToString(sum[:]),
 		Name: about.Name, License: about.License, Hash: about.Hash, Tensors: []tensorSummary{}}
 	r.Architecture, _ = f.Meta.String("general.architecture")

@@ -58,7 +58,7 @@ func (f *File) openOne(path string, read func(b []byte) error) error {
 		return err
 	}
 	f.maps, f.reading = append(f.maps, m), path
-	return read(m.data)
+	return f.Guard(func() error { return read(m.data) })
 }
 
 // finish is the one way out of opening: all or nothing.

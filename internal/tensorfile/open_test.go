@@ -98,19 +98,52 @@ func TestReplaceWhileOpen(t *testing.T) {
 	}
 	defer f.Close()
 	x, _ := f.Tensor("token_embd.weight")
-	sum, want := f.Sum(), bytes.Clone(x.Data)
+	want := bytes.Clone(x.Data)
+	sum, err := f.Sum()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := WriteAtomic(path, func(w io.Writer) error { _, err := w.Write([]byte("short")); return err }); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(x.Data, want) || f.Sum() != sum {
+	if !bytes.Equal(x.Data, want) || !sameSum(f, sum) {
 		t.Error("the open file changed with its replacement")
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if f.Sum() != sum {
+	if !sameSum(f, sum) {
 		t.Error("the open file changed with its removal")
 	}
+}
+
+func sameSum(f *File, want [32]byte) bool {
+	sum, err := f.Sum()
+	return err == nil && sum == want
+}
+
+// TestTruncateWhileOpen: a file cut in place costs an error under Guard, not the process.
+func TestTruncateWhileOpen(t *testing.T) {
+	path := write(t, filepath.Join(t.TempDir(), "m.gguf"), append(smallGGUF(t), make([]byte, 1<<16)...))
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.Truncate(path, 100); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Sum()
+	wantFault(t, err, codeTruncated, "cut short")
+	if err := f.Guard(func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+	defer func() {
+		if r := recover(); r != "mine" {
+			t.Errorf("a panic of the guarded function became %v", r)
+		}
+	}()
+	f.Guard(func() error { panic("mine") })
 }
 
 func TestCloseTwice(t *testing.T) {

@@ -32,7 +32,7 @@ const NoType = ^kernel.Type(0)
 // File is an open container: immutable and safe for concurrent use. Tensor data is a view of the map, valid until Close.
 //
 // The map outlives the name: replacing the file by a rename (as WriteAtomic does) or deleting it leaves the old data readable. Truncating or
-// rewriting the same file in place does not: the system then kills the process that reads the lost pages. Tools that update models must rename.
+// rewriting the same file in place does not: reading a lost page ends the process, except under Guard. Tools that update models must rename.
 type File struct {
 	Path   string // as given to Open
 	Format Format
@@ -99,12 +99,15 @@ func (f *File) Size() int64 {
 }
 
 // Sum gives the SHA-256 of the container's bytes (shards one after the other, in the order of their names). It reads the whole file.
-func (f *File) Sum() [32]byte {
+func (f *File) Sum() ([32]byte, error) {
 	h := sha256.New()
-	for _, m := range f.maps {
-		h.Write(m.data)
-	}
-	return [32]byte(h.Sum(nil))
+	err := f.Guard(func() error {
+		for _, m := range f.maps {
+			h.Write(m.data)
+		}
+		return nil
+	})
+	return [32]byte(h.Sum(nil)), err
 }
 
 // Close gives the map back. Every view of the file's data is invalid afterwards; a second Close does nothing.
