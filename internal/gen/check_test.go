@@ -73,7 +73,7 @@ func TestRefusals(t *testing.T) {
 		{"messages[1].role", Request{Messages: append(user, chat.Message{Role: "owner"})}, "owner"},
 	} {
 		t.Run(fmt.Sprintf("%s %s", c.field, c.in), func(t *testing.T) {
-			g, e := scripted(t)
+			g, e := says(t)
 			r := c.r
 			if r.Messages == nil && r.PromptIDs == nil && r.Prompt == nil {
 				r.Prompt = ptr("hi")
@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	g, _ := scripted(t)
+	g, _ := says(t)
 	_, err := g.Generate(t.Context(), &Request{})
 	wantFault(t, err, fault.Invalid, "prompt", "missing")
 	_, err = g.Generate(t.Context(), &Request{Prompt: ptr("x"), Mode: "tree"})
@@ -134,7 +134,7 @@ func TestEffective(t *testing.T) {
 		{"no cache", Request{NoCache: true}, func(e *script) bool { return e.got.NoCache }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g, e := scripted(t, "<|im_end|>")
+			g, e := says(t, "<|im_end|>")
 			r := c.r
 			r.Prompt = ptr("hi")
 			events(t, g, &r)
@@ -147,7 +147,7 @@ func TestEffective(t *testing.T) {
 
 // haystack 1269: without a seed every request has its own, and says which.
 func TestSeeds(t *testing.T) {
-	g, _ := scripted(t, "<|im_end|>")
+	g, _ := says(t, "<|im_end|>")
 	seen := map[uint64]bool{}
 	for range 20 {
 		s, err := g.Generate(t.Context(), hi())
@@ -163,7 +163,7 @@ func TestSeeds(t *testing.T) {
 }
 
 func TestNoLoop(t *testing.T) {
-	g, _ := scripted(t, "<|im_end|>")
+	g, _ := says(t, "<|im_end|>")
 	g.info.Loops.Default, g.info.Loops.TrainedMin, g.info.Loops.TrainedMax, g.info.Loops.HardMax = 1, 1, 1, 1
 	_, err := g.Generate(t.Context(), &Request{Prompt: ptr("x"), Loops: ptr(2)})
 	wantFault(t, err, fault.Invalid, "loops", "no loop", "got 2")
@@ -176,7 +176,7 @@ func TestNoLoop(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	g, _ := scripted(t, "<|im_end|>")
+	g, _ := says(t, "<|im_end|>")
 	g.lim.MaxTimeout = time.Minute
 	es := events(t, g, &Request{Prompt: ptr("x"), Loops: ptr(7), Timeout: time.Hour})
 	w := es[len(es)-1].Stats.Warnings

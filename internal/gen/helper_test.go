@@ -196,8 +196,8 @@ func tops(r *engine.Request, id tok.ID, lp float32) []sample.Alt {
 	return []sample.Alt{{ID: id, Logprob: lp}, {ID: byte0 + 'x', Logprob: sample.LogprobFloor}}[:min(2, r.Sampling.Top)]
 }
 
-// scripted makes a generator whose model says words, each one token, and then ends the window.
-func scripted(t testing.TB, words ...string) (*Generator, *script) {
+// says makes a generator whose model says words, each one token, and then ends the window.
+func says(t testing.TB, words ...string) (*Generator, *script) {
 	t.Helper()
 	e := &script{ids: said(words...)}
 	return newGenerator(vocab(t, pieces(words)...), e, 512), e

@@ -42,7 +42,7 @@ func TestWindow(t *testing.T) {
 		{1, ptr(1 << 62), -1, nil},
 		{1, nil, 511, nil},
 	} {
-		g, e := scripted(t, "<|im_end|>")
+		g, e := says(t, "<|im_end|>")
 		s, err := g.Generate(t.Context(), &Request{PromptIDs: ids(c.prompt), MaxTokens: c.max})
 		if c.limit < 0 {
 			wantFault(t, err, fault.TooLong, "prompt", c.in...)
@@ -62,7 +62,7 @@ func TestWindow(t *testing.T) {
 }
 
 func TestTooLongInParallel(t *testing.T) {
-	g, _ := scripted(t, "<|im_end|>")
+	g, _ := says(t, "<|im_end|>")
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {
@@ -78,7 +78,7 @@ func TestTooLongInParallel(t *testing.T) {
 // The window, not the request, ended the answer: told apart (obsidian-ai-providers PR 28).
 func TestWhichLimit(t *testing.T) {
 	words := slices.Repeat([]string{"ab"}, 600)
-	g, _ := scripted(t, words...)
+	g, _ := says(t, words...)
 	_, done := answer(events(t, g, hi()), 0)
 	if done.Finish != FinishWindow || done.Stats.CompletionTokens != 510 {
 		t.Errorf("finish %v after %d tokens", done.Finish, done.Stats.CompletionTokens)
@@ -90,7 +90,7 @@ func TestWhichLimit(t *testing.T) {
 }
 
 func TestPromptForms(t *testing.T) {
-	g, _ := scripted(t, "<|im_end|>")
+	g, _ := says(t, "<|im_end|>")
 	if got := promptOf(t, g, &Request{Prompt: ptr("")}); !slices.Equal(got, []tok.ID{endText}) {
 		t.Errorf("the empty prompt is %v", got)
 	}
@@ -118,7 +118,7 @@ func TestControlText(t *testing.T) {
 		"knows the end": "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content.split('<|im_end|>')[0] }}{% if m.content.endswith('<|endoftext|>') %}!{% endif %}<|im_end|>\n{% endfor %}<|im_start|>assistant\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, _ := scripted(t, "<|im_end|>")
+			g, _ := says(t, "<|im_end|>")
 			if source != "" {
 				tm, err := chat.Compile(source)
 				if err != nil {
@@ -209,10 +209,10 @@ func TestFitWindow(t *testing.T) {
 		ms = append(ms, chat.Message{Role: "user", Content: fmt.Sprintf("question %d", i)}, chat.Message{Role: "assistant", Content: fmt.Sprintf("answer %d", i)})
 	}
 	ms = append(ms, chat.Message{Role: "user", Content: "last"})
-	g, _ := scripted(t, "<|im_end|>")
+	g, _ := says(t, "<|im_end|>")
 	whole := len(promptOf(t, g, &Request{Messages: ms, MaxTokens: ptr(1)}))
 	for window := whole + 10; ; window-- {
-		g, _ := scripted(t, "<|im_end|>")
+		g, _ := says(t, "<|im_end|>")
 		g.info.Context = window
 		r := &Request{Messages: ms, FitWindow: true, MaxTokens: ptr(10)}
 		s, err := g.Generate(t.Context(), r)
@@ -244,7 +244,7 @@ func TestFitWindow(t *testing.T) {
 }
 
 func bigger(t *testing.T) *Generator {
-	g, _ := scripted(t, "<|im_end|>")
+	g, _ := says(t, "<|im_end|>")
 	return g
 }
 
@@ -254,7 +254,7 @@ func TestTemplateRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, _ := scripted(t, "<|im_end|>")
+	g, _ := says(t, "<|im_end|>")
 	g.tmpl = tm
 	for _, roles := range [][]string{{"user", "user"}, {"assistant"}, {"user", "assistant", "assistant"}} {
 		var ms []chat.Message
@@ -265,7 +265,7 @@ func TestTemplateRefuses(t *testing.T) {
 		wantFault(t, err, fault.Invalid, "messages", "Conversation roles must alternate")
 	}
 	for _, ms := range [][]chat.Message{{{Role: "user", Content: "a"}, {Role: "user", Content: "b"}}, {{Role: "assistant", Content: "a"}}} {
-		g, _ := scripted(t, "<|im_end|>") // ChatML takes any order
+		g, _ := says(t, "<|im_end|>") // ChatML takes any order
 		promptOf(t, g, &Request{Messages: ms})
 	}
 }

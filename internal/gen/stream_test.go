@@ -19,7 +19,7 @@ import (
 
 // A whole answer is the fold of the very same events.
 func TestFoldEqualsStream(t *testing.T) {
-	g, _ := scripted(t, "Hel", "lo ", "\xf0\x9f", "\x98\x80", " ST", "OP", "x")
+	g, _ := says(t, "Hel", "lo ", "\xf0\x9f", "\x98\x80", " ST", "OP", "x")
 	r := &Request{Prompt: ptr("hi"), N: 3, Stop: []string{"STOP"}, Logprobs: true, Echo: true, Seed: ptr(uint64(7))}
 	es := events(t, g, r)
 	s, err := g.Generate(t.Context(), r)
@@ -46,7 +46,7 @@ func TestFoldEqualsStream(t *testing.T) {
 
 // vllm 5334: with echo the first prompt token has no log-probability, the others their own.
 func TestEcho(t *testing.T) {
-	g, _ := scripted(t)
+	g, _ := says(t)
 	es := events(t, g, &Request{Prompt: ptr("abc"), Echo: true, Logprobs: true, TopLogprobs: 1, MaxTokens: ptr(0)})
 	text, done := answer(es, 0)
 	if text != "abc" || done.Finish != FinishLength || done.Stats.CompletionTokens != 0 {
@@ -70,7 +70,7 @@ func TestEcho(t *testing.T) {
 
 // optillm 8 and vllm 639: several choices, also greedy ones.
 func TestChoices(t *testing.T) {
-	g, _ := scripted(t, "one", " two", "<|im_end|>")
+	g, _ := says(t, "one", " two", "<|im_end|>")
 	es := events(t, g, &Request{Prompt: ptr("hi"), N: 3, Temperature: ptr(0.0)})
 	for i := range 3 {
 		if text, done := answer(es, i); text != "one two" || done.Finish != FinishStop || done.Stats.StopID != turnEnd || done.Stats.CompletionTokens != 3 {
@@ -90,7 +90,7 @@ func TestChoices(t *testing.T) {
 
 // The best of several by mean log-probability, best first, and nothing before they are known.
 func TestBestOf(t *testing.T) {
-	g, e := scripted(t, "one", "<|im_end|>")
+	g, e := says(t, "one", "<|im_end|>")
 	mean := []float32{-3, -1, -2, -4}
 	e.lp = func(choice, i int) float32 { return mean[choice] }
 	s, err := g.Generate(t.Context(), &Request{Prompt: ptr("hi"), N: 2, BestOf: 4})
@@ -118,7 +118,7 @@ func TestBestOf(t *testing.T) {
 
 // An impossible token has the floor, which JSON can carry (sglang 5984).
 func TestLogprobFloor(t *testing.T) {
-	g, e := scripted(t, "one", "<|im_end|>")
+	g, e := says(t, "one", "<|im_end|>")
 	inf := float32(0)
 	e.lp = func(int, int) float32 { return -1 / inf }
 	for _, ev := range events(t, g, &Request{Prompt: ptr("hi"), Logprobs: true}) {
@@ -136,7 +136,7 @@ func TestCancel(t *testing.T) {
 		"context": func(cancel context.CancelFunc, _ *Stream) { cancel() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, e := scripted(t, "one", "two", "six")
+			g, e := says(t, "one", "two", "six")
 			e.gate = make(chan struct{})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -156,7 +156,7 @@ func TestCancel(t *testing.T) {
 			}
 		})
 	}
-	g, e := scripted(t, "one")
+	g, e := says(t, "one")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := g.Generate(ctx, hi())
@@ -167,7 +167,7 @@ func TestCancel(t *testing.T) {
 
 // A reader that gives up waiting does not lose events.
 func TestNextTimeout(t *testing.T) {
-	g, e := scripted(t, "one", "<|im_end|>")
+	g, e := says(t, "one", "<|im_end|>")
 	e.gate = make(chan struct{})
 	s, err := g.Generate(t.Context(), hi())
 	if err != nil {
@@ -188,7 +188,7 @@ func TestNextTimeout(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	g, e := scripted(t)
+	g, e := says(t)
 	e.block = true
 	s, err := g.Generate(t.Context(), &Request{Prompt: ptr("hi"), Timeout: time.Second})
 	if err != nil {
@@ -202,7 +202,7 @@ func TestTimeout(t *testing.T) {
 		t.Errorf("the deadline is %v after the request", d)
 	}
 
-	g, _ = scripted(t)
+	g, _ = says(t)
 	g.submit = func(_ context.Context, r *engine.Request, s engine.Sink) error {
 		s.Started()
 		s.Token(0, sample.Choice{ID: byte0 + 'x'})
@@ -222,7 +222,7 @@ func TestTimeout(t *testing.T) {
 
 // A failing engine is an error of the answer, and its inner text stays inside (LocalAI 1886).
 func TestEngineFails(t *testing.T) {
-	g, e := scripted(t, "one")
+	g, e := says(t, "one")
 	e.fail = errors.New("page 7 is lost")
 	s, err := g.Generate(t.Context(), hi())
 	if err != nil {
@@ -242,7 +242,7 @@ func TestEngineFails(t *testing.T) {
 
 // A reader that is slow, or never comes, holds up nobody: the whole answer is taken in without a Next.
 func TestSlowReader(t *testing.T) {
-	g, e := scripted(t, slices.Repeat([]string{"ab"}, 300)...)
+	g, e := says(t, slices.Repeat([]string{"ab"}, 300)...)
 	ended := make(chan struct{})
 	g.submit = func(ctx context.Context, r *engine.Request, s engine.Sink) error {
 		s.Started()
@@ -262,7 +262,7 @@ func TestSlowReader(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	g, _ := scripted(t)
+	g, _ := says(t)
 	clock := time.Unix(1000, 0)
 	g.now = func() time.Time { return clock }
 	tick := func(d time.Duration) { clock = clock.Add(d) }
@@ -288,7 +288,7 @@ func TestStats(t *testing.T) {
 
 // one feeds a stream by hand: the engine's side of n tokens, and the reader's.
 func pump(t testing.TB, r *Request) (token func(), reader func()) {
-	g, _ := scripted(t, " the", "<|im_end|>")
+	g, _ := says(t, " the", "<|im_end|>")
 	var sink engine.Sink
 	g.submit = func(_ context.Context, _ *engine.Request, s engine.Sink) error { sink = s; return nil }
 	s, err := g.Generate(context.Background(), r)

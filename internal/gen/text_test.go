@@ -43,7 +43,7 @@ func TestText(t *testing.T) {
 		{report: "llama.cpp PR 7198", script: []string{"a1", "b1", "c1", "d1"}, r: Request{MaxTokens: ptr(3)}, text: "a1b1c1", finish: FinishLength},
 	} {
 		t.Run(c.report, func(t *testing.T) {
-			g, _ := scripted(t, c.script...)
+			g, _ := says(t, c.script...)
 			r := c.r
 			r.Prompt = ptr("hi")
 			es := events(t, g, &r)
@@ -78,7 +78,7 @@ func TestPromptTail(t *testing.T) {
 		{[]tok.ID{byte0 + 0xF0, byte0 + 0x9F}, []string{"<|im_end|>"}, ""},
 		{[]tok.ID{byte0 + 0xF0}, []string{"\x9f\x98", "x1", "<|im_end|>"}, "x1"},
 	} {
-		g, _ := scripted(t, c.script...)
+		g, _ := says(t, c.script...)
 		text, _ := answer(events(t, g, &Request{PromptIDs: c.tail}), 0)
 		if text != c.text {
 			t.Errorf("after %v: %q, want %q", c.tail, text, c.text)
@@ -88,7 +88,7 @@ func TestPromptTail(t *testing.T) {
 
 // ik_llama.cpp 780: the bytes of the log-probability entries are the bytes of the text, entry by entry with the text that they made.
 func TestLogprobBytes(t *testing.T) {
-	g, _ := scripted(t, "a", "\xf0\x9f", "\x98\x80", " b1", " c1", "<|im_end|>")
+	g, _ := says(t, "a", "\xf0\x9f", "\x98\x80", " b1", " c1", "<|im_end|>")
 	es := events(t, g, &Request{Prompt: ptr("hi"), Logprobs: true, TopLogprobs: 2})
 	var whole []byte
 	entries := 0
@@ -116,7 +116,7 @@ func TestLogprobBytes(t *testing.T) {
 
 // Entries whose text a stop string cut away wholly are dropped; one that is cut in its middle stays.
 func TestLogprobsAtStop(t *testing.T) {
-	g, _ := scripted(t, "one", " tw", "oST", "OP", " no")
+	g, _ := says(t, "one", " tw", "oST", "OP", " no")
 	es := events(t, g, &Request{Prompt: ptr("hi"), Logprobs: true, Stop: []string{"STOP"}})
 	text, done := answer(es, 0)
 	var names []string

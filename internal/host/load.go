@@ -66,7 +66,7 @@ func named(path string, err error) error {
 	switch {
 	case e.Kind == fault.Internal && e.Err != nil:
 		return fmt.Errorf("%s: %w", name, e.Err)
-	case !strings.HasPrefix(e.Msg, name):
+	case !strings.Contains(e.Msg, name):
 		e.Msg = name + ": " + e.Msg
 	}
 	return &e
