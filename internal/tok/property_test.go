@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/dlclark/regexp2/v2"
@@ -154,6 +155,9 @@ func TestLongRuns(t *testing.T) {
 
 // TestNoAllocations: encoding into a slice with room, streaming and decoding allocate nothing once warm.
 func TestNoAllocations(t *testing.T) {
+	if raceOn {
+		t.Skip("the race detector makes pools forget")
+	}
 	for _, name := range vocabularies {
 		tk := load(t, name)
 		text := strings.Repeat("Once upon a time, il était une fois… 12345\n\n  ", 200)
@@ -176,5 +180,26 @@ func TestNoAllocations(t *testing.T) {
 				t.Errorf("%s: %s allocates %v times", name, what, n)
 			}
 		}
+	}
+}
+
+// TestConcurrent: one tokenizer serves many at once, each text getting its own ids.
+func TestConcurrent(t *testing.T) {
+	for _, name := range []string{"tiktoken/gpt2", "llama.cpp/tok512"} {
+		tk := load(t, name)
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(i), 1))
+				for range 50 {
+					text := randomText(r) + strings.Repeat(randomText(r), 300)
+					if got := string(tk.Decode(nil, tk.Encode(nil, text))); got != text {
+						t.Errorf("%s: %q came back as %q", name, text, got)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
 	}
 }

@@ -1,0 +1,5 @@
+//go:build !race
+
+package tok_test
+
+const raceOn = false
