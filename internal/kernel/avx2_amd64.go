@@ -4,45 +4,35 @@
 
 package kernel
 
-// mulF32x1p1 multiplies 1 rows by groups of 1 panels of F32 weights.
+// mulF32x1 multiplies 1 rows by panels of F32 weights.
 //
 //go:noescape
-func mulF32x1p1(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, groups int)
+func mulF32x1(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int)
 
-// mulF32x1p4 multiplies 1 rows by groups of 4 panels of F32 weights.
+// mulF32x2 multiplies 2 rows by panels of F32 weights.
 //
 //go:noescape
-func mulF32x1p4(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, groups int)
+func mulF32x2(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int)
 
-// mulF32x2p1 multiplies 2 rows by groups of 1 panels of F32 weights.
+// mulF32x3 multiplies 3 rows by panels of F32 weights.
 //
 //go:noescape
-func mulF32x2p1(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, groups int)
+func mulF32x3(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int)
 
-// mulF32x2p2 multiplies 2 rows by groups of 2 panels of F32 weights.
+// mulF32x4 multiplies 4 rows by panels of F32 weights.
 //
 //go:noescape
-func mulF32x2p2(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, groups int)
+func mulF32x4(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int)
 
-// mulF32x3p1 multiplies 3 rows by groups of 1 panels of F32 weights.
+// mulF32x5 multiplies 5 rows by panels of F32 weights.
 //
 //go:noescape
-func mulF32x3p1(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, groups int)
+func mulF32x5(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int)
 
-// mulF32x4p1 multiplies 4 rows by groups of 1 panels of F32 weights.
+// mulF32x6 multiplies 6 rows by panels of F32 weights.
 //
 //go:noescape
-func mulF32x4p1(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, groups int)
-
-// mulF32x5p1 multiplies 5 rows by groups of 1 panels of F32 weights.
-//
-//go:noescape
-func mulF32x5p1(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, groups int)
-
-// mulF32x6p1 multiplies 6 rows by groups of 1 panels of F32 weights.
-//
-//go:noescape
-func mulF32x6p1(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, groups int)
+func mulF32x6(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int)
 
 // mulF16x1p1 multiplies 1 rows by groups of 1 panels of F16 weights.
 //
@@ -208,6 +198,11 @@ func mulQ4Minx4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scale
 //
 //go:noescape
 func quantiseRowAVX2(q *int8, meta *float32, x *float32, blocks int)
+
+// roundRowAVX2 writes x rounded to 11 bits. n is a multiple of 8, at least 8.
+//
+//go:noescape
+func roundRowAVX2(dst *float32, x *float32, n int)
 
 // dotPage1F32 computes scale*q.k for the 16 positions of 1 pages.
 //

@@ -60,7 +60,11 @@ func portableProduct(in *Input, rows int, m *Matrix) []float32 {
 		mulQuantGeneric(dst, ldd, quantRows{q: q, meta: meta, rows: rows, blocks: in.blocks}, m.quantPanels(0, m.Panels()))
 		return dst
 	}
-	mulPlainGeneric(dst, ldd, in.x, in.ldx, rows, m.plainPanels(0, m.Panels()))
+	x := append([]float32{}, in.x...)
+	if m.lay == layF16 {
+		roundRowGeneric(x, in.x)
+	}
+	mulPlainGeneric(dst, ldd, x, in.ldx, rows, m.plainPanels(0, m.Panels()))
 	return dst
 }
 

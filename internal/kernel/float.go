@@ -48,6 +48,16 @@ func F32ToBF16(f float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
+// round11 rounds to the 11 significant bits of a half, ties to even, but keeps the range of f32: what a half can hold it equals, and what a half would lose
+// or overflow it does not. NaN stays as it is.
+func round11(f float32) float32 {
+	b := math.Float32bits(f)
+	if b&0x7fffffff > 0x7f800000 {
+		return f
+	}
+	return math.Float32frombits((b + 0xfff + b>>13&1) &^ 0x1fff)
+}
+
 // fma32 is a*b + c rounded once, on every machine. The float64 product of two float32 is exact; the float64 sum is rounded, and a
 // second rounding to float32 goes astray only where the sum lies on a half-way point of float32. Those, and results so small that their half-way
 // points lie elsewhere, take the careful road.

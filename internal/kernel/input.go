@@ -2,16 +2,18 @@ package kernel
 
 import (
 	"math"
+	"sync/atomic"
 
 	"tinyloop/internal/invariants"
 )
 
-// Input holds up to a fixed number of activation rows of one width: f32, and beside them the int8 form that quantised products read. Different workers
+// Input holds up to a fixed number of activation rows of one width: f32, and beside them the forms that products with other formats read. Different workers
 // may write and Prepare different rows at once.
 type Input struct {
 	rows, k int
 	ldx     int // floats from row to row
 	x       []float32
+	short   [shortSlots]shortRows
 
 	blocks int         // per row, 0 when k is no multiple of 32
 	q      []int8      // [rows][k]
@@ -59,6 +61,56 @@ func (in *Input) Prepare(w *Matrix, lo, hi int) {
 	}
 }
 
+// shortRows are the rows rounded to 11 bits, as products with f16 weights read them. A call of MatMul makes them for itself, which costs less than a
+// barrier; it claims one of a few places for them, which stay allocated.
+type shortRows struct {
+	busy atomic.Bool
+	x    []float32
+}
+
+// shortSlots is the number of calls that find a place at the same time; more calls take fresh memory.
+const shortSlots = 16
+
+// rounded gives rows [0, rows) rounded to 11 bits, at the input's stride, and the place to release after use, nil for fresh memory.
+func (in *Input) rounded(rows int) ([]float32, *shortRows) {
+	var x []float32
+	slot := in.claim()
+	if slot == nil {
+		x = make([]float32, len(in.x))
+	} else {
+		if slot.x == nil {
+			slot.x = make([]float32, len(in.x))
+		}
+		x = slot.x
+	}
+	for r := range rows {
+		roundRow(x[r*in.ldx:r*in.ldx+in.k], in.F32(r))
+	}
+	return x, slot
+}
+
+func (in *Input) claim() *shortRows {
+	for i := range in.short {
+		if s := &in.short[i]; s.busy.CompareAndSwap(false, true) {
+			return s
+		}
+	}
+	return nil
+}
+
+func (s *shortRows) release() {
+	if s != nil {
+		s.busy.Store(false)
+	}
+}
+
+// roundRowGeneric writes x rounded to 11 bits.
+func roundRowGeneric(dst, x []float32) {
+	for i, v := range x {
+		dst[i] = round11(v)
+	}
+}
+
 // The limits of the activation quantiser, as bits of |x|: below tinyBits (2^-100) the whole block counts as zero, since 127/amax would leave the range; from
 // infBits on (infinity, NaN) the block's scale is NaN, so that a poisoned row shows instead of passing as numbers.
 const (
@@ -66,8 +118,8 @@ const (
 	infBits  = 0x7f800000
 )
 
-// quantiseRowGeneric writes the codes of x, len(x) a multiple of 32: per block scale = amax/127, code = x*(127/amax) rounded to nearest even, and the sum of
-// the codes.
+// quantiseRowGeneric writes the codes of x, len(x) a multiple of 32: per block scale = amax/127 rounded to 11 bits, code = x*(127/amax) rounded to nearest even, and
+// the sum of the codes. (The scale is 11 bits wide because the tools that made today's quantised files keep it so, and their models answer with the same tokens here.)
 func quantiseRowGeneric(q []int8, meta []blockMeta, x []float32) {
 	for b := range meta {
 		meta[b] = quantiseBlock(q[b*qk:b*qk+qk], x[b*qk:b*qk+qk])
@@ -94,6 +146,6 @@ func quantiseBlock(q []int8, x []float32) (m blockMeta) {
 		q[i] = int8(c)
 		m.sum += c
 	}
-	m.scale = amax / 127
+	m.scale = round11(amax / 127)
 	return m
 }

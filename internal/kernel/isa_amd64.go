@@ -24,8 +24,13 @@ func ISA() string {
 // callWeights bounds the weights of one call of a kernel: assembly cannot be interrupted, and some 50 µs is as long as a stop of the world should wait.
 const callWeights = 1 << 20
 
-// panelsPerCall gives the number of panels of one call.
-func panelsPerCall(rows, k int) int { return max(1, callWeights/(rows*k*Panel)) }
+// panelRun gives the number of panels of one call: many where one tile takes all rows, one where the next tile should find the panel in the cache.
+func panelRun(rows, tileRows, k int) int {
+	if rows > tileRows {
+		return 1
+	}
+	return max(1, callWeights/(rows*k*Panel))
+}
 
 // tile gives the rows of the next tile of a product: as even a split as the largest tile allows.
 func tile(rows, most int) int {
@@ -38,14 +43,14 @@ func mulPlain(dst []float32, ldd int, x []float32, ldx, rows int, w plainPanels)
 		mulPlainGeneric(dst, ldd, x, ldx, rows, w)
 		return
 	}
-	for p := 0; p < w.panels; {
-		n := plainRun(rows, w.panels-p, w.k)
+	run := panelRun(rows, plainTileRows, w.k)
+	for p := 0; p < w.panels; p += run {
+		n := min(run, w.panels-p)
 		for r := 0; r < rows; {
 			h := tile(rows-r, plainTileRows)
-			tilePlain(&dst[r*ldd+p*Panel], ldd, &x[r*ldx], ldx, w, p, h, n)
+			tilePlain(dst[r*ldd+p*Panel:], ldd, x[r*ldx:], ldx, w, p, h, n)
 			r += h
 		}
-		p += n
 	}
 }
 
@@ -53,97 +58,94 @@ func mulPlain(dst []float32, ldd int, x []float32, ldx, rows int, w plainPanels)
 const plainTileRows = 6
 
 // tilePlain multiplies rows (1 to 6) by n panels from p on.
-func tilePlain(dst *float32, ldd int, x *float32, ldx int, w plainPanels, p, rows, n int) {
+func tilePlain(dst []float32, ldd int, x []float32, ldx int, w plainPanels, p, rows, n int) {
 	at := p * w.k * Panel
 	switch w.lay {
 	case layF32:
-		tileF32(dst, ldd, x, ldx, &w.f32[at], w.k, rows, n)
+		tileF32(&dst[0], ldd, &x[0], ldx, &w.f32[at], w.k, rows, n)
 	case layF16:
-		tileF16(dst, ldd, x, ldx, &w.half[at], w.k, rows, n)
+		tileF16(dst, ldd, &x[0], ldx, w.half[at:], w.k, rows, n)
 	default:
-		tileBF16(dst, ldd, x, ldx, &w.half[at], w.k, rows, n)
+		tileBF16(dst, ldd, &x[0], ldx, w.half[at:], w.k, rows, n)
 	}
-}
-
-// plainRun gives the number of panels of the next call of an unquantised product: many for one or two rows, which read each weight once, and in pairs
-// or fours so that enough sums are in flight; one for more rows, whose next tile finds it in the cache.
-func plainRun(rows, left, k int) int {
-	unit := 1
-	switch rows {
-	case 1:
-		unit = 4
-	case 2:
-		unit = 2
-	default:
-		return 1
-	}
-	if left < unit {
-		return left
-	}
-	most := max(unit, panelsPerCall(rows, k)&^(unit-1))
-	return min(most, left&^(unit-1))
 }
 
 func tileF32(dst *float32, ldd int, x *float32, ldx int, w *float32, k, rows, n int) {
-	switch {
-	case rows == 1 && n%4 == 0:
-		mulF32x1p4(dst, ldd, x, ldx, w, k, n/4)
-	case rows == 1:
-		mulF32x1p1(dst, ldd, x, ldx, w, k, n)
-	case rows == 2 && n%2 == 0:
-		mulF32x2p2(dst, ldd, x, ldx, w, k, n/2)
-	case rows == 2:
-		mulF32x2p1(dst, ldd, x, ldx, w, k, n)
-	case rows == 3:
-		mulF32x3p1(dst, ldd, x, ldx, w, k, n)
-	case rows == 4:
-		mulF32x4p1(dst, ldd, x, ldx, w, k, n)
-	case rows == 5:
-		mulF32x5p1(dst, ldd, x, ldx, w, k, n)
+	switch rows {
+	case 1:
+		mulF32x1(dst, ldd, x, ldx, w, k, n)
+	case 2:
+		mulF32x2(dst, ldd, x, ldx, w, k, n)
+	case 3:
+		mulF32x3(dst, ldd, x, ldx, w, k, n)
+	case 4:
+		mulF32x4(dst, ldd, x, ldx, w, k, n)
+	case 5:
+		mulF32x5(dst, ldd, x, ldx, w, k, n)
 	default:
-		mulF32x6p1(dst, ldd, x, ldx, w, k, n)
+		mulF32x6(dst, ldd, x, ldx, w, k, n)
 	}
 }
 
-func tileF16(dst *float32, ldd int, x *float32, ldx int, w *uint16, k, rows, n int) {
+// tileF16 takes panels four or two at a time for few rows, so that enough sums are in flight, and those left over singly.
+func tileF16(dst []float32, ldd int, x *float32, ldx int, w []uint16, k, rows, n int) {
+	done := 0
 	switch {
-	case rows == 1 && n%4 == 0:
-		mulF16x1p4(dst, ldd, x, ldx, w, k, n/4)
-	case rows == 1:
-		mulF16x1p1(dst, ldd, x, ldx, w, k, n)
-	case rows == 2 && n%2 == 0:
-		mulF16x2p2(dst, ldd, x, ldx, w, k, n/2)
-	case rows == 2:
-		mulF16x2p1(dst, ldd, x, ldx, w, k, n)
-	case rows == 3:
-		mulF16x3p1(dst, ldd, x, ldx, w, k, n)
-	case rows == 4:
-		mulF16x4p1(dst, ldd, x, ldx, w, k, n)
-	case rows == 5:
-		mulF16x5p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 1 && n >= 4:
+		mulF16x1p4(&dst[0], ldd, x, ldx, &w[0], k, n/4)
+		done = n &^ 3
+	case rows == 2 && n >= 2:
+		mulF16x2p2(&dst[0], ldd, x, ldx, &w[0], k, n/2)
+		done = n &^ 1
+	}
+	if done == n {
+		return
+	}
+	d, v, n := &dst[done*Panel], &w[done*k*Panel], n-done
+	switch rows {
+	case 1:
+		mulF16x1p1(d, ldd, x, ldx, v, k, n)
+	case 2:
+		mulF16x2p1(d, ldd, x, ldx, v, k, n)
+	case 3:
+		mulF16x3p1(d, ldd, x, ldx, v, k, n)
+	case 4:
+		mulF16x4p1(d, ldd, x, ldx, v, k, n)
+	case 5:
+		mulF16x5p1(d, ldd, x, ldx, v, k, n)
 	default:
-		mulF16x6p1(dst, ldd, x, ldx, w, k, n)
+		mulF16x6p1(d, ldd, x, ldx, v, k, n)
 	}
 }
 
-func tileBF16(dst *float32, ldd int, x *float32, ldx int, w *uint16, k, rows, n int) {
+// tileBF16 takes panels four or two at a time for few rows, so that enough sums are in flight, and those left over singly.
+func tileBF16(dst []float32, ldd int, x *float32, ldx int, w []uint16, k, rows, n int) {
+	done := 0
 	switch {
-	case rows == 1 && n%4 == 0:
-		mulBF16x1p4(dst, ldd, x, ldx, w, k, n/4)
-	case rows == 1:
-		mulBF16x1p1(dst, ldd, x, ldx, w, k, n)
-	case rows == 2 && n%2 == 0:
-		mulBF16x2p2(dst, ldd, x, ldx, w, k, n/2)
-	case rows == 2:
-		mulBF16x2p1(dst, ldd, x, ldx, w, k, n)
-	case rows == 3:
-		mulBF16x3p1(dst, ldd, x, ldx, w, k, n)
-	case rows == 4:
-		mulBF16x4p1(dst, ldd, x, ldx, w, k, n)
-	case rows == 5:
-		mulBF16x5p1(dst, ldd, x, ldx, w, k, n)
+	case rows == 1 && n >= 4:
+		mulBF16x1p4(&dst[0], ldd, x, ldx, &w[0], k, n/4)
+		done = n &^ 3
+	case rows == 2 && n >= 2:
+		mulBF16x2p2(&dst[0], ldd, x, ldx, &w[0], k, n/2)
+		done = n &^ 1
+	}
+	if done == n {
+		return
+	}
+	d, v, n := &dst[done*Panel], &w[done*k*Panel], n-done
+	switch rows {
+	case 1:
+		mulBF16x1p1(d, ldd, x, ldx, v, k, n)
+	case 2:
+		mulBF16x2p1(d, ldd, x, ldx, v, k, n)
+	case 3:
+		mulBF16x3p1(d, ldd, x, ldx, v, k, n)
+	case 4:
+		mulBF16x4p1(d, ldd, x, ldx, v, k, n)
+	case 5:
+		mulBF16x5p1(d, ldd, x, ldx, v, k, n)
 	default:
-		mulBF16x6p1(dst, ldd, x, ldx, w, k, n)
+		mulBF16x6p1(d, ldd, x, ldx, v, k, n)
 	}
 }
 
@@ -153,10 +155,7 @@ func mulQuant(dst []float32, ldd int, a quantRows, w quantPanels) {
 		return
 	}
 	code, scale := len(w.code)/w.panels, a.blocks*Panel
-	run := 1
-	if a.rows <= quantTileRows {
-		run = panelsPerCall(a.rows, a.blocks*qk)
-	}
+	run := panelRun(a.rows, quantTileRows, a.blocks*qk)
 	for p := 0; p < w.panels; p += run {
 		n := min(run, w.panels-p)
 		part := quantPanels{lay: w.lay, code: w.code[p*code:], scales: w.scales[p*scale:], panels: n}
@@ -223,6 +222,14 @@ func quantiseRow(q []int8, meta []blockMeta, x []float32) {
 		return
 	}
 	quantiseRowAVX2(&q[0], &meta[0].scale, &x[0], len(meta))
+}
+
+func roundRow(dst, x []float32) {
+	n := vecWhole(len(x))
+	if n > 0 {
+		roundRowAVX2(&dst[0], &x[0], n)
+	}
+	roundRowGeneric(dst[n:], x[n:])
 }
 
 func dotPage(out, q, k []float32, scale float32) {

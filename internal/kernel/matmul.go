@@ -9,12 +9,18 @@ func MatMul(dst []float32, ldd int, in *Input, rows int, w *Matrix, p0, p1 int) 
 	if rows == 0 {
 		return
 	}
+	x := in.x
+	if w.lay == layF16 {
+		var slot *shortRows
+		x, slot = in.rounded(rows)
+		defer slot.release()
+	}
 	whole := min(p1, w.N/Panel)
 	if p0 < whole {
-		w.multiply(dst[p0*Panel:], ldd, in, 0, rows, p0, whole)
+		w.multiply(dst[p0*Panel:], ldd, in, x, 0, rows, p0, whole)
 	}
 	if whole = max(p0, whole); whole < p1 {
-		w.lastPanel(dst, ldd, in, rows)
+		w.lastPanel(dst, ldd, in, x, rows)
 	}
 }
 
@@ -22,26 +28,26 @@ func MatMul(dst []float32, ldd int, in *Input, rows int, w *Matrix, p0, p1 int) 
 const tileRows = 6
 
 // lastPanel computes the panel that N cuts through, beside dst, and copies what belongs to it.
-func (m *Matrix) lastPanel(dst []float32, ldd int, in *Input, rows int) {
+func (m *Matrix) lastPanel(dst []float32, ldd int, in *Input, x []float32, rows int) {
 	var tmp [tileRows * Panel]float32
 	p := m.N / Panel
 	for r := 0; r < rows; r += tileRows {
 		n := min(tileRows, rows-r)
-		m.multiply(tmp[:], Panel, in, r, r+n, p, p+1)
+		m.multiply(tmp[:], Panel, in, x, r, r+n, p, p+1)
 		for i := range n {
 			copy(dst[(r+i)*ldd+p*Panel:(r+i)*ldd+m.N], tmp[i*Panel:])
 		}
 	}
 }
 
-// multiply computes whole panels [p0, p1) for rows [r0, r1); dst starts at row r0, panel p0.
-func (m *Matrix) multiply(dst []float32, ldd int, in *Input, r0, r1, p0, p1 int) {
+// multiply computes whole panels [p0, p1) for rows [r0, r1); dst starts at row r0, panel p0. x are the rows that unquantised weights meet.
+func (m *Matrix) multiply(dst []float32, ldd int, in *Input, x []float32, r0, r1, p0, p1 int) {
 	if m.quantised() {
 		a := quantRows{q: in.q[r0*in.k:], meta: in.meta[r0*in.blocks:], rows: r1 - r0, blocks: in.blocks}
 		mulQuant(dst, ldd, a, m.quantPanels(p0, p1))
 		return
 	}
-	mulPlain(dst, ldd, in.x[r0*in.ldx:], in.ldx, r1-r0, m.plainPanels(p0, p1))
+	mulPlain(dst, ldd, x[r0*in.ldx:], in.ldx, r1-r0, m.plainPanels(p0, p1))
 }
 
 // plainPanels is a run of unquantised weight panels.

@@ -14,24 +14,28 @@ func mulPlainGeneric(dst []float32, ldd int, x []float32, ldx, rows int, w plain
 	}
 }
 
-// mulF32Generic multiplies rows of x, ldx floats apart, by whole panels: each output sums over k in ascending order with one rounding a step.
+// chains is the number of partial sums of one output of a product with f32 weights: term k adds to chain k mod 4, and the result is
+// (s0+s1) + (s2+s3). One long sum would be twice as far from the exact value.
+const chains = 4
+
+// mulF32Generic multiplies rows of x, ldx floats apart, by whole panels: k ascends, and each step is rounded once.
 func mulF32Generic(dst []float32, ldd int, x []float32, ldx, rows int, w []float32, k int) {
 	for p := range len(w) / (k * Panel) {
 		panel := w[p*k*Panel : (p+1)*k*Panel]
 		for r := range rows {
-			var acc [Panel]float32
+			var s [chains][Panel]float32
 			for i, v := range x[r*ldx : r*ldx+k] {
-				col := (*[Panel]float32)(panel[i*Panel:])
+				acc, col := &s[i%chains], (*[Panel]float32)(panel[i*Panel:])
 				for l, wv := range col {
 					acc[l] = fma32(wv, v, acc[l])
 				}
 			}
-			copy(dst[r*ldd+p*Panel:], acc[:])
+			foldChains(dst[r*ldd+p*Panel:], &s)
 		}
 	}
 }
 
-// mulHalfGeneric is mulF32Generic for 16-bit weights, widened exactly by conv.
+// mulHalfGeneric is the product with 16-bit weights, widened exactly by conv: one sum over ascending k, each step rounded once.
 func mulHalfGeneric(dst []float32, ldd int, x []float32, ldx, rows int, w []uint16, k int, conv func(uint16) float32) {
 	for p := range len(w) / (k * Panel) {
 		panel := w[p*k*Panel : (p+1)*k*Panel]
@@ -45,6 +49,12 @@ func mulHalfGeneric(dst []float32, ldd int, x []float32, ldx, rows int, w []uint
 			}
 			copy(dst[r*ldd+p*Panel:], acc[:])
 		}
+	}
+}
+
+func foldChains(dst []float32, s *[chains][Panel]float32) {
+	for l := range dst[:Panel] {
+		dst[l] = (s[0][l] + s[1][l]) + (s[2][l] + s[3][l])
 	}
 }
 

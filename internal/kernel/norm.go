@@ -36,8 +36,8 @@ func addSquaresGeneric(s *[normLanes]float32, x []float32, shift float32) {
 	}
 }
 
-// inverseRoot is 1/sqrt(v), rounded once.
-func inverseRoot(v float32) float32 { return float32(1 / math.Sqrt(float64(v))) }
+// inverseRoot is 1/sqrt(v), the root and the quotient each rounded to f32.
+func inverseRoot(v float32) float32 { return 1 / float32(math.Sqrt(float64(v))) }
 
 // RMSNorm writes x/rms(x)*gain, with rms = sqrt(mean(x^2) + eps) (Zhang and Sennrich, 2019). gain nil means ones. dst may be x.
 func RMSNorm(dst, x, gain []float32, eps float32) {

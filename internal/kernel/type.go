@@ -3,9 +3,12 @@
 // One definition per format (law): matvec, few-row and many-row products are schedules of the same sums, with equal bits for
 // every batch, chunk, thread count and instruction set.
 //
-//   - f32, f16, bf16 weights: each output accumulates w*x over k in ascending order in one lane, with fused multiply-add.
-//   - block-quantised weights: the activation row is quantised to int8 per block of 32 by one function; block dots are exact
-//     integers; over blocks in ascending order acc = acc + float32(dot)*(ws*as), rounded after each operation (no fused step),
+//   - f32 weights: each output has four sums in one lane, k mod 4, each over ascending k with fused multiply-add, and is
+//     (s0+s1) + (s2+s3).
+//   - f16, bf16 weights: each output is one such sum over ascending k; with f16 weights activations are rounded to 11 bits first
+//     (range of f32).
+//   - block-quantised weights: the activation row is quantised to int8 per block of 32 by one function, the scale rounded to 11
+//     bits; block dots are exact integers; over blocks in ascending order acc = acc + float32(dot)*(ws*as), rounded after each operation (no fused step),
 //     plus, for formats with a minimum, acc + (min*as)*float32(sum of the block's int8 activations).
 //   - attention: positions ascending, absolute position mod 16 is the lane; maximum first, then exp, sum, weighted values.
 //   - norms, softmax, exp: one order, one polynomial, on every instruction set.

@@ -16,9 +16,12 @@ import (
 func main() {
 
 	ConstraintExpr("amd64,!purego")
-	for _, f := range []plainFormat{f32, f16, bf16} {
-		for _, s := range plainShapes {
-			mulPlain(f, s[0], s[1])
+	for rows := 1; rows <= 6; rows++ {
+		mulF32(rows)
+	}
+	for _, f := range []plainFormat{f16, bf16} {
+		for _, s := range halfShapes {
+			mulHalf(f, s[0], s[1])
 		}
 	}
 	for _, f := range []quantFormat{q8, q8Min, q4, q4Min} {
@@ -27,6 +30,7 @@ func main() {
 		}
 	}
 	quantiseRow()
+	roundRow()
 	dotPages("dotPage1F32", 1, f32)
 	dotPages("dotPage4F32", 4, f32)
 	dotPages("dotPage1F16", 1, f16)

@@ -31,11 +31,158 @@ func (f plainFormat) load(m Mem, y VecVirtual) {
 	}
 }
 
-// plainShapes are the tiles: rows of activations by panels. 2*rows*panels accumulators; eight or more keep both multipliers busy.
-var plainShapes = [][2]int{{1, 1}, {1, 4}, {2, 1}, {2, 2}, {3, 1}, {4, 1}, {5, 1}, {6, 1}}
+// passChains says how many of the four chains a tile of so many rows sums at a time: 2*rows*chains sums are in registers, and eight or more keep both
+// multipliers busy.
+var passChains = map[int]int{1: 4, 2: 2, 3: 2, 4: 1, 5: 1, 6: 1}
 
-// mulPlain multiplies R rows by P panels at a time, groups times.
-func mulPlain(f plainFormat, R, P int) {
+// plainTile is the state of one product while it is emitted.
+type plainTile struct {
+	f        plainFormat
+	R        int
+	out, in  rows
+	w        GPVirtual
+	quads, k GPVirtual // k/4, and k mod 4
+	acc      [][]VecVirtual
+	spill    Mem
+}
+
+// mulF32 multiplies R rows by panels of f32 weights. Term k adds to chain k mod 4; a pass over the panel sums some of the chains.
+func mulF32(R int) {
+	f := f32
+	fn(label("mul", f.name, "x", R), label("multiplies ", R, " rows by panels of ", f.name, " weights."),
+		label("func(dst *float32, ldd int, x *float32, ldx int, w *", f.goType, ", k int, panels int)"))
+	t := &plainTile{f: f, R: R, w: arg("w"), k: arg("k"), quads: GP64()}
+	dst, ldd, x, ldx := arg("dst"), arg("ldd"), arg("x"), arg("ldx")
+	SHLQ(U8(2), ldd)
+	SHLQ(U8(2), ldx)
+	t.out, t.in = newRows(dst, ldd, R), newRows(x, ldx, R)
+	panel := GP64() // bytes of a panel
+	IMUL3Q(U32(16*f.bytes), t.k, panel)
+	MOVQ(t.k, t.quads)
+	SHRQ(U8(2), t.quads)
+	ANDQ(U8(3), t.k)
+	C := passChains[R]
+	if C == 1 {
+		t.spill = AllocLocal(64 * R)
+	}
+	Label("panel")
+	for c := 0; c < chains; c += C {
+		t.pass(c, C)
+		t.fold(c, C)
+	}
+	t.out.advance(U32(64))
+	ADDQ(panel, t.w)
+	panels := argMem("panels")
+	DECQ(panels)
+	JNE(LabelRef("panel"))
+	ret()
+}
+
+// chains is the number of partial sums of one output.
+const chains = 4
+
+// step adds term 4*i+c to the sums of its chain, i being quads behind the current one.
+func (t *plainTile) step(i, c int, acc int) {
+	w0, w1 := YMM(), YMM()
+	k := 4*i + c
+	t.f.load(Mem{Base: t.w, Disp: k * 16 * t.f.bytes}, w0)
+	t.f.load(Mem{Base: t.w, Disp: k*16*t.f.bytes + 8*t.f.bytes}, w1)
+	for r := range t.R {
+		v := YMM()
+		VBROADCASTSS(t.in.at(r, 4*k), v)
+		VFMADD231PS(w0, v, t.acc[r][2*acc])
+		VFMADD231PS(w1, v, t.acc[r][2*acc+1])
+	}
+}
+
+// pass sums chains [c, c+C) over all k.
+func (t *plainTile) pass(c, C int) {
+	t.acc = make([][]VecVirtual, t.R)
+	for r := range t.acc {
+		for range 2 * C {
+			a := YMM()
+			VXORPS(a, a, a)
+			t.acc[r] = append(t.acc[r], a)
+		}
+	}
+	unroll := max(2, 4/C)
+	quad := 64 * t.f.bytes
+	n, back, gone := GP64(), GP64(), GP64()
+	MOVQ(t.quads, n)
+	SUBQ(U8(unroll), n)
+	JL(LabelRef(label("rest", c)))
+	Label(label("main", c))
+	for i := range unroll {
+		for j := range C {
+			t.step(i, c+j, j)
+		}
+	}
+	t.in.advance(U32(16 * unroll))
+	ADDQ(U32(quad*unroll), t.w)
+	SUBQ(U8(unroll), n)
+	JGE(LabelRef(label("main", c)))
+	Label(label("rest", c))
+	ADDQ(U8(unroll), n)
+	JE(LabelRef(label("odd", c)))
+	Label(label("quad", c))
+	for j := range C {
+		t.step(0, c+j, j)
+	}
+	t.in.advance(U32(16))
+	ADDQ(U32(quad), t.w)
+	DECQ(n)
+	JNE(LabelRef(label("quad", c)))
+	Label(label("odd", c))
+	for j := range C {
+		if c+j == chains-1 {
+			continue // k mod 4 is at most 3
+		}
+		CMPQ(t.k, U8(c+j))
+		JLE(LabelRef(label("back", c)))
+		t.step(0, c+j, j)
+	}
+	Label(label("back", c))
+	MOVQ(t.quads, gone)
+	SHLQ(U8(4), gone)
+	t.in.retreat(gone)
+	IMUL3Q(U32(quad), t.quads, back)
+	SUBQ(back, t.w)
+}
+
+// fold brings the chains of a pass together: (s0+s1) + (s2+s3), with the results' own place and a local one as memory.
+func (t *plainTile) fold(c, C int) {
+	for r, acc := range t.acc {
+		for h := range 2 {
+			out, spill := t.out.at(r, 32*h), t.spill.Offset(64*r+32*h)
+			a := acc[h]
+			switch {
+			case C == 4:
+				VADDPS(acc[h+2], a, a)
+				VADDPS(acc[h+6], acc[h+4], acc[h+4])
+				VADDPS(acc[h+4], a, a)
+			case C == 2 && c == 0:
+				VADDPS(acc[h+2], a, a)
+			case C == 2:
+				VADDPS(acc[h+2], a, a)
+				VADDPS(out, a, a)
+			case c == 1:
+				VADDPS(out, a, a)
+			case c == 2:
+				out = spill
+			case c == 3:
+				VADDPS(spill, a, a)
+				VADDPS(out, a, a)
+			}
+			VMOVUPS(a, out)
+		}
+	}
+}
+
+// halfShapes are the tiles of 16-bit weights: rows of activations by panels. 2*rows*panels sums are in registers; eight or more keep both multipliers busy.
+var halfShapes = [][2]int{{1, 1}, {1, 4}, {2, 1}, {2, 2}, {3, 1}, {4, 1}, {5, 1}, {6, 1}}
+
+// mulHalf multiplies R rows by P panels of 16-bit weights at a time, groups times; each output is one sum.
+func mulHalf(f plainFormat, R, P int) {
 	fn(label("mul", f.name, "x", R, "p", P), label("multiplies ", R, " rows by groups of ", P, " panels of ", f.name, " weights."),
 		label("func(dst *float32, ldd int, x *float32, ldx int, w *", f.goType, ", k int, groups int)"))
 	dst, ldd, x, ldx, w, k, groups := arg("dst"), arg("ldd"), arg("x"), arg("ldx"), arg("w"), arg("k"), arg("groups")
@@ -380,7 +527,9 @@ func quantiseRow() {
 	inv := YMM()
 	VDIVSS(top, c127, inv.AsX())
 	VDIVSS(c127, top, s)
-	VMOVSS(s, Mem{Base: meta})
+	VMOVD(s, bits)
+	round11(bits)
+	MOVL(bits, Mem{Base: meta})
 	VBROADCASTSS(inv.AsX(), inv)
 	sum := YMM()
 	for i := range y {
@@ -422,4 +571,32 @@ func quantiseRow() {
 	}
 	special("tiny", 0)
 	special("poison", 0x7fc00000)
+}
+
+// round11 rounds the bits of a finite float to 11 significant bits, ties to even.
+func round11(bits GPVirtual) {
+	odd := GP32()
+	MOVL(bits, odd)
+	SHRL(U8(13), odd)
+	ANDL(U8(1), odd)
+	LEAL(Mem{Base: bits, Index: odd, Scale: 1, Disp: 0xfff}, bits)
+	ANDL(U32(0xffffe000), bits)
+}
+
+// roundRow rounds floats to 11 significant bits and leaves NaN alone.
+func roundRow() {
+	var half, one, mask VecVirtual
+	each("roundRowAVX2", "writes x rounded to 11 bits.", "", []string{"dst", "x"}, func() {
+		half, one, mask = load(constU32("roundHalf", 0xfff)), load(constU32("roundOdd", 1)), load(constU32("roundMask", 0xffffe000))
+	}, func(at func(string) Mem) {
+		v, y, nan := load(at("x")), YMM(), YMM()
+		VPSRLD(U8(13), v, y)
+		VPAND(one, y, y)
+		VPADDD(half, y, y)
+		VPADDD(v, y, y)
+		VPAND(mask, y, y)
+		VCMPPS(U8(3), v, v, nan)
+		VBLENDVPS(nan, v, y, y)
+		VMOVUPS(y, at("dst"))
+	})
 }
