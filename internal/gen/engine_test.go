@@ -12,6 +12,7 @@ import (
 
 	"tinyloop/internal/chat"
 	"tinyloop/internal/engine"
+	"tinyloop/internal/fault"
 	"tinyloop/internal/scripted"
 	"tinyloop/internal/tok"
 )
@@ -128,4 +129,19 @@ func TestDeadlineLive(t *testing.T) {
 	if err != nil || as[0].Finish != FinishTimeout || as[0].Text == "" {
 		t.Errorf("%v %+v", err, as)
 	}
+}
+
+// Without max_tokens an answer goes as far as the memory for keys and values reaches; a request that names more than that is refused.
+func TestMemoryLimit(t *testing.T) {
+	g, _ := live(t, vocab(t), scripted.Options{Pages: 40, Answers: []scripted.Answer{{Steps: scripted.Repeat(byte0+'x', 1)}}})
+	s, err := g.Generate(t.Context(), &Request{Prompt: ptr("hi"), Loops: ptr(4)}) // 9 slots: 4 pages each, 64 positions
+	if err != nil {
+		t.Fatal(err)
+	}
+	as, err := Fold(t.Context(), s)
+	if err != nil || as[0].Finish != FinishWindow || as[0].Stats.CompletionTokens != 63 || len(as[0].Stats.Warnings) != 1 {
+		t.Errorf("%v %+v", err, as)
+	}
+	_, err = g.Generate(t.Context(), &Request{Prompt: ptr("hi"), Loops: ptr(4), MaxTokens: ptr(64)})
+	wantFault(t, err, fault.TooLong, "max_tokens", "40")
 }

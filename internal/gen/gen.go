@@ -8,6 +8,7 @@ import (
 	"tinyloop/internal/chat"
 	"tinyloop/internal/engine"
 	"tinyloop/internal/fault"
+	"tinyloop/internal/model"
 	"tinyloop/internal/tok"
 )
 
@@ -20,7 +21,9 @@ type Generator struct {
 	lim      Limits
 	controls []string
 	submit   func(context.Context, *engine.Request, engine.Sink) error
-	now      func() time.Time
+
+	positions func(loops int) int // that the KV store can hold of one sequence; nil without an engine
+	now       func() time.Time
 }
 
 // New joins a running engine, its tokenizer and its template. info.Context is cut to lim.MaxSeqLen.
@@ -28,7 +31,12 @@ func New(e *engine.Engine, t *tok.Tokenizer, tm *chat.Template, info Info, lim L
 	if lim.MaxSeqLen > 0 && lim.MaxSeqLen < info.Context {
 		info.Context = lim.MaxSeqLen
 	}
-	return &Generator{eng: e, tok: t, tmpl: tm, info: info, lim: lim, controls: controlTexts(t), submit: e.Submit, now: time.Now}
+	g := &Generator{eng: e, tok: t, tmpl: tm, info: info, lim: lim, controls: controlTexts(t), submit: e.Submit, now: time.Now}
+	if e != nil {
+		l := e.Limits()
+		g.positions = func(loops int) int { return l.Pages / (l.Prelude + loops*l.Core + l.Coda) * model.PagePositions }
+	}
+	return g
 }
 
 // Info describes the model.
@@ -52,7 +60,7 @@ func (g *Generator) Generate(ctx context.Context, r *Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, limit, room, err := g.prompt(r)
+	ids, limit, room, err := g.prompt(r, p)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 
@@ -11,7 +12,7 @@ import (
 
 // prompt gives the token ids of the request and, with an explicit max_tokens, makes sure that they fit. limit is the most tokens to
 // sample; room says that the window, not the request, set it.
-func (g *Generator) prompt(r *Request) (ids []tok.ID, limit int, room bool, err error) {
+func (g *Generator) prompt(r *Request, p *plan) (ids []tok.ID, limit int, room bool, err error) {
 	if r.Messages != nil && r.FitWindow {
 		ids, err = g.fitted(r)
 	} else {
@@ -21,7 +22,24 @@ func (g *Generator) prompt(r *Request) (ids []tok.ID, limit int, room bool, err 
 		return nil, 0, false, err
 	}
 	limit, room, err = g.fit(r, len(ids))
+	if room {
+		limit = g.withinMemory(p, len(ids), limit)
+	}
 	return ids, limit, room, err
+}
+
+// withinMemory cuts an answer without a limit of its own to what the KV store can hold of one sequence. The last token of an answer is never
+// fed back, so it needs no place. A prompt that does not fit by itself is refused by the engine.
+func (g *Generator) withinMemory(p *plan, prompt, limit int) int {
+	if p.window > 0 || g.positions == nil {
+		return limit
+	}
+	most := g.positions(p.loops) + 1 - prompt
+	if most >= limit || most < 1 {
+		return limit
+	}
+	p.warnings = append(p.warnings, fmt.Sprintf("the answer is limited to %d tokens by the memory for keys and values at %d loops", most, p.loops))
+	return most
 }
 
 // fit decides how many tokens may follow a prompt of n tokens.
