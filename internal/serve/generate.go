@@ -145,8 +145,8 @@ func (g *run) serve(m *host.Model) {
 				g.gone(err)
 				return
 			}
+			ping.Reset(g.s.cfg.PingEvery)
 		}
-		ping.Reset(g.s.cfg.PingEvery)
 	}
 	g.out = g.job.Encoder.End(g.out)
 	if !g.job.Stream {

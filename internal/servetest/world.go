@@ -224,14 +224,12 @@ type Reply struct {
 
 // Do sends one request through the handler, in process.
 func (w *World) Do(method, path, body string, header ...string) Reply {
-	w.T.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	return w.Send(r, header...)
 }
 
 // Send is Do for a request that the test made itself. header is a list of names and values.
 func (w *World) Send(r *http.Request, header ...string) Reply {
-	w.T.Helper()
 	r.Host = "localhost:8000"
 	if r.Method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/json")
@@ -297,4 +295,14 @@ func (w *World) ReadAll(r io.Reader) string {
 		w.T.Fatal(err)
 	}
 	return string(b)
+}
+
+// direct generates one answer to "hi" without HTTP.
+func (w *World) direct() error {
+	s, err := w.Gen.Generate(context.Background(), &gen.Request{Messages: []chat.Message{{Role: "user", Content: "hi"}}})
+	if err != nil {
+		return err
+	}
+	_, err = gen.Fold(context.Background(), s)
+	return err
 }
