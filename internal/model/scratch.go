@@ -18,7 +18,7 @@ const tile = 64
 
 // Options of a Scratch.
 type Options struct {
-	Threads  int         // compute workers, the caller included; 0 = one per CPU
+	Threads  int         // compute workers, the caller included; 0 = as many as CPUs and the width of the model make worth it
 	KVType   kernel.Type // F32 or F16
 	Pages    int         // pages of the KV store, each 16 positions of one slot
 	MaxRows  int         // most rows alive at a time; 0 = 64
@@ -75,7 +75,7 @@ func (m *Model) NewScratch(o Options) (*Scratch, error) {
 
 func (o *Options) complete(s *Spec) error {
 	if o.Threads == 0 {
-		o.Threads = runtime.NumCPU()
+		o.Threads = s.workers(runtime.GOMAXPROCS(0))
 	}
 	if o.MaxRows == 0 {
 		o.MaxRows = tile
@@ -99,6 +99,20 @@ func (o *Options) complete(s *Spec) error {
 		{"context", o.Context, 1, s.Context},
 		{"max_loops", o.MaxLoops, 1, maxLoops},
 	})
+}
+
+// blockShare is how many weights of a block one worker should at least have: below, it waits at the block's six barriers for longer than it computes.
+const blockShare = 100_000
+
+// workers gives the number of workers that pay for a model of this Spec.
+func (s *Spec) workers(cpus int) int {
+	b := &s.Block
+	attn := (2*b.Heads + 2*b.KVHeads) * b.HeadDim * s.Dim
+	mlp := 2 * s.Dim * b.Hidden
+	if b.MLP == SwiGLU {
+		mlp += s.Dim * b.Hidden
+	}
+	return max(1, min(cpus, (attn+mlp)/blockShare))
 }
 
 func (s *Scratch) allocate() {

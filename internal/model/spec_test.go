@@ -145,3 +145,13 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkers: a model that fits the first caches runs on one worker, whatever the machine.
+func TestWorkers(t *testing.T) {
+	if n := fixedSpec().workers(8); n != 1 {
+		t.Errorf("tiny model: %d workers", n)
+	}
+	if n := ouro(24).workers(8); n != 8 {
+		t.Errorf("Ouro-1.4B: %d workers of 8", n)
+	}
+}
