@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -98,6 +98,8 @@ func (c *ConvertCmd) options(in *tensorfile.File) (arch.ConvertOptions, error) {
 			return o, fault.New(fault.Invalid, "", "--template: %v", err)
 		}
 		o.Template = string(b)
+	} else if _, own := in.Meta.String("tokenizer.chat_template"); !own {
+		o.Template = templateBeside(in)
 	}
 	if _, own := in.Meta.String("tokenizer.ggml.model"); own && c.Tokenizer == "" {
 		return o, nil
@@ -161,6 +163,36 @@ func noTokenizer(names string) error {
 	return fault.New(fault.NotFound, "", "no tokenizer: the file holds none, and %s is not beside it", names)
 }
 
+// templateBeside reads the chat template of a Hugging Face folder: a file of its own, or a text or list of named texts in tokenizer_config.json.
+func templateBeside(f *tensorfile.File) string {
+	if f.Format != tensorfile.Safetensors {
+		return ""
+	}
+	if b, err := f.Sidecar("chat_template.jinja"); err == nil {
+		return string(b)
+	}
+	b, err := f.Sidecar("tokenizer_config.json")
+	if err != nil {
+		return ""
+	}
+	var one struct {
+		Template string `json:"chat_template"`
+	}
+	if json.Unmarshal(b, &one) == nil {
+		return one.Template
+	}
+	var many struct {
+		Templates []struct{ Name, Template string } `json:"chat_template"`
+	}
+	json.Unmarshal(b, &many) // what cannot be read gives no template
+	for _, t := range many.Templates {
+		if t.Name == "default" {
+			return t.Template
+		}
+	}
+	return ""
+}
+
 // tokenizerKeys gives the metadata that carries t, in one fixed order.
 func tokenizerKeys(t *tok.Tokenizer) []tensorfile.KV {
 	var keys []tensorfile.KV
@@ -173,25 +205,42 @@ func tokenizerKeys(t *tok.Tokenizer) []tensorfile.KV {
 
 // weightError is how far a tensor has moved.
 type weightError struct {
-	name         string
-	largest, rms float64 // of the difference
-	scale        float64 // root mean square of the original
+	name        string
+	n           int
+	largest     float64 // of the differences
+	sum, square float64 // of the squared differences, of the squared originals
 }
 
-// checkWeights compares every tensor of out with the one of in that it came from.
+func (e *weightError) add(a, b []float32) {
+	e.n += len(a)
+	for i, v := range a {
+		d := float64(b[i]) - float64(v)
+		e.largest = max(e.largest, math.Abs(d))
+		e.sum += d * d
+		e.square += float64(v) * float64(v)
+	}
+}
+
+// checkWeights loads both files as the engine would, and compares every tensor.
 func checkWeights(in, out *tensorfile.File, w io.Writer) error {
+	a, err := arch.Load(in)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	b, err := arch.Load(out)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	from, to := a.W.Slots(&a.Spec), b.W.Slots(&b.Spec)
+	if len(from) != len(to) {
+		return fault.New(fault.Internal, "", "the output has %d tensors, expected %d", len(to), len(from))
+	}
 	var worst weightError
-	n, same := 0, 0
-	for _, t := range out.Tensors() {
-		o, ok := origin(in, t.Name)
-		if !ok {
-			return fault.New(fault.Internal, t.Name, "tensor %q of the output has no counterpart in the input", t.Name)
-		}
-		e, err := compare(o, t)
-		if err != nil {
-			return err
-		}
-		n++
+	same := 0
+	for i := range from {
+		e := compare(&from[i], &to[i])
 		if e.largest == 0 {
 			same++
 		}
@@ -199,54 +248,26 @@ func checkWeights(in, out *tensorfile.File, w io.Writer) error {
 			worst = e
 		}
 	}
-	fmt.Fprintf(w, "%d of %d tensors unchanged", same, n)
-	if worst.largest > 0 {
-		fmt.Fprintf(w, "; largest error %.3g in %s (rms %.3g, weights rms %.3g)", worst.largest, printable(worst.name), worst.rms, worst.scale)
+	fmt.Fprintf(w, "%d of %d tensors unchanged", same, len(from))
+	if n := float64(worst.n); worst.largest > 0 {
+		fmt.Fprintf(w, "; largest error %.3g in %s (rms %.3g, weights rms %.3g)", worst.largest, worst.name, math.Sqrt(worst.sum/n), math.Sqrt(worst.square/n))
 	}
 	fmt.Fprintln(w)
 	return nil
 }
 
-// origin finds the tensor that an output tensor came from: layers are core blocks in a .tinyloop file and blk in a GGUF one.
-func origin(in *tensorfile.File, name string) (tensorfile.Tensor, bool) {
-	if t, ok := in.Tensor(name); ok {
-		return t, true
+// compare measures one tensor; both models have the same Spec, so the shapes are the same.
+func compare(a, b *model.Slot) weightError {
+	e := weightError{name: a.Name}
+	if a.Vector != nil {
+		e.add(*a.Vector, *b.Vector)
+		return e
 	}
-	if rest, ok := strings.CutPrefix(name, "core."); ok {
-		return in.Tensor("blk." + rest)
+	x, y := make([]float32, a.K), make([]float32, a.K)
+	for r := range a.N {
+		(*a.Matrix).Row(x, r)
+		(*b.Matrix).Row(y, r)
+		e.add(x, y)
 	}
-	rest, _ := strings.CutPrefix(name, "blk.")
-	return in.Tensor("core." + rest)
-}
-
-var errShape = errors.New("the shapes differ")
-
-// compare dequantises both tensors, a stretch at a time.
-func compare(a, b tensorfile.Tensor) (weightError, error) {
-	e := weightError{name: b.Name}
-	if a.Len() != b.Len() {
-		return e, fmt.Errorf("tensor %q: %w", b.Name, errShape)
-	}
-	const stretch = 1 << 14 // a multiple of every block
-	x, y := make([]float32, stretch), make([]float32, stretch)
-	var sum, square float64
-	for at := 0; at < a.Len(); at += stretch {
-		n := min(stretch, a.Len()-at)
-		expand(x[:n], a, at)
-		expand(y[:n], b, at)
-		for i, v := range x[:n] {
-			d := float64(y[i]) - float64(v)
-			e.largest = max(e.largest, math.Abs(d))
-			sum += d * d
-			square += float64(v) * float64(v)
-		}
-	}
-	e.rms, e.scale = math.Sqrt(sum/float64(a.Len())), math.Sqrt(square/float64(a.Len()))
-	return e, nil
-}
-
-// expand dequantises len(dst) values from value at on.
-func expand(dst []float32, t tensorfile.Tensor, at int) {
-	block, size := t.Type.Block(), t.Type.BlockBytes()
-	kernel.Dequantize(dst, t.Type, t.Data[at/block*size:(at+len(dst))/block*size])
+	return e
 }

@@ -3,8 +3,13 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"encoding/json"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,17 +94,124 @@ func TestSynthWeights(t *testing.T) {
 	}
 }
 
-// TestCheckWeights: the error that convert reports is the one that is there.
-func TestCheckWeights(t *testing.T) {
-	t1 := tensorfile.Tensor{Name: "a", Type: kernel.F32, Shape: []int{2}, Data: []byte{0, 0, 128, 63, 0, 0, 0, 64}} // 1, 2
-	t2 := tensorfile.Tensor{Name: "a", Type: kernel.F16, Shape: []int{2}, Data: []byte{0, 60, 0, 66}}               // 1, 3
-	e, err := compare(t1, t2)
-	if err != nil || e.largest != 1 || e.rms*e.rms < 0.4999 || e.rms*e.rms > 0.5001 {
-		t.Errorf("%+v, %v", e, err)
+// TestCompare: the error that convert reports is the one that is there.
+func TestCompare(t *testing.T) {
+	matrix := func(typ kernel.Type, values ...float32) *kernel.Matrix {
+		data := make([]byte, len(values)*typ.BlockBytes())
+		kernel.Quantize(data, typ, values)
+		m, err := kernel.NewMatrix(typ, 2, len(values)/2, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Free)
+		return m
 	}
-	t2.Shape = []int{3}
-	if _, err := compare(t1, t2); err == nil {
-		t.Error("shapes that differ were compared")
+	a, b := matrix(kernel.F32, 1, 2, -3, 4), matrix(kernel.F16, 1, 2, -2, 4)
+	e := compare(&model.Slot{N: 2, K: 2, Matrix: &a}, &model.Slot{N: 2, K: 2, Matrix: &b})
+	if e.largest != 1 || e.n != 4 || e.sum != 1 || e.square != 30 {
+		t.Errorf("matrices: %+v", e)
+	}
+	u, v := []float32{1, 2}, []float32{1, 2.5}
+	if e := compare(&model.Slot{N: 2, Vector: &u}, &model.Slot{N: 2, Vector: &v}); e.largest != 0.5 || e.n != 2 {
+		t.Errorf("vectors: %+v", e)
+	}
+}
+
+// checkpoint writes a one-layer llama of random weights as a Hugging Face folder: two shards, a byte-level tokenizer, a template.
+func checkpoint(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	put := func(name string, v any) {
+		b, ok := v.([]byte)
+		if !ok {
+			b, _ = json.Marshal(v)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("config.json", map[string]any{"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
+		"num_key_value_heads": 1, "vocab_size": 257, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": true})
+	vocab, next := map[string]int{}, rune(256)
+	for b := range rune(256) {
+		r := b
+		if b <= ' ' || b >= 0x7f && b <= 0xa0 || b == 0xad {
+			r, next = next, next+1
+		}
+		vocab[string(r)] = int(b)
+	}
+	put("tokenizer.json", map[string]any{"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}},
+		"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}, "decoder": map[string]any{"type": "ByteLevel"},
+		"added_tokens": []any{map[string]any{"id": 256, "content": "<|end|>", "special": true}}})
+	put("tokenizer_config.json", map[string]any{"eos_token": "<|end|>", "chat_template": []any{
+		map[string]any{"name": "tool_use", "template": "other"}, map[string]any{"name": "default", "template": "{{ messages[0].content }}"}}})
+	home := map[string]string{}
+	shard := func(name string, shapes map[string][]int) {
+		head, data := map[string]any{}, []byte{}
+		for _, tensor := range slices.Sorted(maps.Keys(shapes)) {
+			n, at := 1, len(data)
+			for _, d := range shapes[tensor] {
+				n *= d
+			}
+			for i := range n {
+				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32((i*7919+at)%2048)/1024-1))
+			}
+			head[tensor], home[tensor] = map[string]any{"dtype": "F32", "shape": shapes[tensor], "data_offsets": []int{at, len(data)}}, name
+		}
+		h, _ := json.Marshal(head)
+		put(name, slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(h))), h, data))
+	}
+	l := "model.layers.0."
+	shard("model-00001-of-00002.safetensors", map[string][]int{"model.embed_tokens.weight": {257, 32}, "model.norm.weight": {32}})
+	shard("model-00002-of-00002.safetensors", map[string][]int{l + "input_layernorm.weight": {32}, l + "post_attention_layernorm.weight": {32},
+		l + "self_attn.q_proj.weight": {32, 32}, l + "self_attn.k_proj.weight": {16, 32}, l + "self_attn.v_proj.weight": {16, 32}, l + "self_attn.o_proj.weight": {32, 32},
+		l + "mlp.gate_proj.weight": {64, 32}, l + "mlp.up_proj.weight": {64, 32}, l + "mlp.down_proj.weight": {32, 64}})
+	put("model.safetensors.index.json", map[string]any{"metadata": map[string]any{}, "weight_map": home})
+	return dir
+}
+
+// TestConvertCheckpoint: a sharded Hugging Face folder becomes one file with its tokenizer and template in it.
+func TestConvertCheckpoint(t *testing.T) {
+	dir := checkpoint(t)
+	out := filepath.Join(t.TempDir(), "m.tinyloop")
+	io, text := testIO(context.Background())
+	if err := (&ConvertCmd{In: dir, Out: out, Type: "keep", Check: true}).Run(io); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "11 of 11 tensors unchanged\n") {
+		t.Errorf("printed %q", text)
+	}
+	f, err := tensorfile.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if s, _ := f.Meta.String("tokenizer.chat_template"); s != "{{ messages[0].content }}" {
+		t.Errorf("template %q", s)
+	}
+	k, err := tok.FromGGUF(f.Meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids := k.Encode(nil, "Aé"); !slices.Equal(ids, []tok.ID{'A', 0xc3, 0xa9}) || k.EOS() != 256 {
+		t.Errorf("ids %v, eos %d", ids, k.EOS())
+	}
+	io, text = testIO(context.Background())
+	if err := (&InspectCmd{File: dir}).Run(io); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"(safetensors, ", "chat template  25 bytes", "257 tokens", "model.layers.0.mlp.down_proj.weight", "rope_half"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("inspect lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text.String(), "problem") {
+		t.Errorf("inspect sees a problem:\n%s", text)
+	}
+	q := filepath.Join(t.TempDir(), "q.tinyloop")
+	io, text = testIO(context.Background())
+	if err := (&ConvertCmd{In: dir, Out: q, Type: "q8_0", Check: true}).Run(io); err != nil || !strings.Contains(text.String(), "3 of 11 tensors unchanged; largest error 0.00") {
+		t.Errorf("%v, printed %q", err, text)
 	}
 }
 

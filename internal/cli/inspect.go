@@ -133,7 +133,11 @@ func (c *InspectCmd) report(f *tensorfile.File) (*report, error) {
 	} else {
 		r.Tokenizer = describeTokenizer(t)
 	}
-	r.Template, _ = f.Meta.String("tokenizer.chat_template")
+	if t, own := f.Meta.String("tokenizer.chat_template"); own {
+		r.Template = t
+	} else {
+		r.Template = templateBeside(f)
+	}
 	return r, nil
 }
 
