@@ -52,8 +52,8 @@ func Load(name, path string, o Options) (*Model, error) {
 		return nil, named(path, err)
 	}
 	defer f.Close() // the model keeps nothing of it
-	m, err := load(name, f, o)
-	if err != nil {
+	var m *Model
+	if err := f.Guard(func() (err error) { m, err = load(name, f, o); return err }); err != nil {
 		return nil, named(path, err)
 	}
 	return m, nil
