@@ -337,7 +337,7 @@ func TestCancel(t *testing.T) {
 			m.SetDelay(100 * time.Microsecond)
 			submit(t, e, &Request{Prompt: prompt(10, 4), MaxTokens: 60})
 		case "prefill":
-			r.Prompt = prompt(4000, 9)
+			r.Prompt = prompt(1500, 9)
 			b.onStart = func() { before.Store(m.Calls()); cancel() }
 		case "decode":
 			b.onToken = func(_ int, c sample.Choice) bool {

@@ -308,6 +308,10 @@ func panicError(where string, v any) error {
 // modelFailed ends every request that had a row in flight when a call panicked; the K/V of the others are complete and stay good. What panics
 // again and again is broken for all.
 func (e *Engine) modelFailed(err error) {
+	if e.panics++; e.panics >= maxPanics {
+		e.die(err)
+		return
+	}
 	for _, d := range e.gone {
 		if !d.c.done {
 			e.end(d.c.job, Fail, err)
@@ -316,9 +320,6 @@ func (e *Engine) modelFailed(err error) {
 	e.gone = e.gone[:0]
 	for len(e.of) > 0 {
 		e.end(e.of[0].job, Fail, err)
-	}
-	if e.panics++; e.panics >= maxPanics {
-		e.die(err)
 	}
 }
 

@@ -187,6 +187,9 @@ func runSet(t *testing.T, rng *rand.Rand, w *world, sum *tally) {
 func (s *tally) check(t *testing.T) {
 	t.Logf("%d sets: %d forks, %d preemptions, %d cached positions, %d cancels, %.1f rows a turn", s.sets, s.forks, s.preempted, s.cached,
 		s.cancels, float64(s.rows)/float64(max(1, s.turns)))
+	if testing.Short() {
+		return // too few sets to meet everything
+	}
 	if s.forks == 0 || s.preempted == 0 || s.cached == 0 || s.cancels == 0 {
 		t.Error("some circumstance never came up")
 	}
@@ -194,7 +197,7 @@ func (s *tally) check(t *testing.T) {
 
 func sets(n int) int {
 	if testing.Short() {
-		return n / 10
+		return n / 20
 	}
 	return n
 }
