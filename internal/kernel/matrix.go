@@ -155,7 +155,7 @@ func (m *Matrix) Free() {
 	m.f32, m.half, m.code, m.scales, m.mins = nil, nil, nil, nil, nil
 }
 
-// fill writes the panels. Rows are walked 16 at a time with k inside, so that writes are sequential and reads are 16 streams.
+// fill writes the panels. Within a panel k advances and the 16 rows are read side by side, so that writes stay within the cache.
 func (m *Matrix) fill(src []byte) {
 	stride := len(src) / m.N
 	for p := range m.Panels() {
@@ -163,51 +163,61 @@ func (m *Matrix) fill(src []byte) {
 		part := src[p*Panel*stride : (p*Panel+rows)*stride]
 		switch m.lay {
 		case layF32:
-			fillF32(m.f32[p*Panel*m.K:], part, rows, m.K)
+			fillF32(m.f32[p*Panel*m.K:(p+1)*Panel*m.K], part, rows, m.K)
 		case layF16, layBF16:
-			fillHalf(m.half[p*Panel*m.K:], part, rows, m.K)
+			fillHalf(m.half[p*Panel*m.K:(p+1)*Panel*m.K], part, rows, m.K)
 		default:
 			m.fillBlocks(p, rows, part)
 		}
 	}
 }
 
+// fillColumns is how many columns of a panel are written at a time: 1 KiB of f32.
+const fillColumns = 16
+
 func fillF32(dst []float32, src []byte, rows, k int) {
-	for r := range rows {
-		row := src[r*k*4 : (r+1)*k*4]
-		out := dst[r:]
-		for i := range k {
-			out[i*Panel] = math.Float32frombits(binary.LittleEndian.Uint32(row[4*i:]))
+	for i := 0; i < k; i += fillColumns {
+		n := min(fillColumns, k-i)
+		out := dst[i*Panel : (i+n)*Panel]
+		for r := range rows {
+			in := src[(r*k+i)*4:][:n*4]
+			for o := r; o < len(out); o += Panel {
+				out[o] = math.Float32frombits(binary.LittleEndian.Uint32(in))
+				in = in[4:]
+			}
 		}
 	}
 }
 
 func fillHalf(dst []uint16, src []byte, rows, k int) {
-	for r := range rows {
-		row := src[r*k*2 : (r+1)*k*2]
-		out := dst[r:]
-		for i := range k {
-			out[i*Panel] = binary.LittleEndian.Uint16(row[2*i:])
+	for i := 0; i < k; i += fillColumns {
+		n := min(fillColumns, k-i)
+		out := dst[i*Panel : (i+n)*Panel]
+		for r := range rows {
+			in := src[(r*k+i)*2:][:n*2]
+			for o := r; o < len(out); o += Panel {
+				out[o] = binary.LittleEndian.Uint16(in)
+				in = in[2:]
+			}
 		}
 	}
 }
 
 // fillBlocks writes the codes, scales and minima of one panel.
 func (m *Matrix) fillBlocks(p, rows int, src []byte) {
-	blocks, size := m.K/qk, m.Source.BlockBytes()
-	words := m.words()[p*blocks*m.wordsPerBlock():]
-	at := p * blocks * Panel
-	for r := range rows {
-		row := src[r*blocks*size : (r+1)*blocks*size]
-		for b := range blocks {
-			blk := row[b*size : b*size+size]
-			m.scales[at+b*Panel+r] = binary.LittleEndian.Uint16(blk)
+	blocks, size, unit := m.K/qk, m.Source.BlockBytes(), m.wordsPerBlock()
+	words := m.words()[p*blocks*unit : (p+1)*blocks*unit]
+	for b := range blocks {
+		at := (p*blocks + b) * Panel
+		for r := range rows {
+			blk := src[(r*blocks+b)*size:][:size]
+			m.scales[at+r] = binary.LittleEndian.Uint16(blk)
 			blk = blk[2:]
 			if m.hasMin() {
-				m.mins[at+b*Panel+r] = binary.LittleEndian.Uint16(blk)
+				m.mins[at+r] = binary.LittleEndian.Uint16(blk)
 				blk = blk[2:]
 			}
-			m.putBlock(words[b*m.wordsPerBlock()+r:], blk)
+			m.putBlock(words[b*unit:(b+1)*unit], r, blk)
 		}
 	}
 }
@@ -222,29 +232,50 @@ func (m *Matrix) wordsPerBlock() int {
 	return 8 * Panel
 }
 
-// putBlock writes one row's codes of one block, groups 16 words apart.
-func (m *Matrix) putBlock(dst []uint32, codeBytes []byte) {
+// putBlock writes row r's codes of one block, groups 16 words apart.
+func (m *Matrix) putBlock(dst []uint32, r int, src []byte) {
 	switch m.Source {
 	case Q8_0:
+		w, in := (*[8 * Panel]uint32)(dst), (*[32]byte)(src)
 		for g := range 8 {
-			dst[g*Panel] = binary.NativeEndian.Uint32(codeBytes[4*g:])
+			w[g*Panel+r&15] = binary.NativeEndian.Uint32(in[4*g:])
 		}
 	case Q4_0, Q4_1:
+		w, in := (*[4 * Panel]uint32)(dst), (*[16]byte)(src)
 		for g := range 4 {
-			dst[g*Panel] = binary.NativeEndian.Uint32(codeBytes[4*g:])
+			w[g*Panel+r&15] = binary.NativeEndian.Uint32(in[4*g:])
 		}
 	default:
-		var c codes
-		zero := int8(0)
-		if m.Source == Q5_0 {
-			zero = 16
-		}
-		c.nibbles(codeBytes[4:], binary.LittleEndian.Uint32(codeBytes), zero)
-		for g := range 8 {
-			q := [4]byte{byte(c.q[4*g]), byte(c.q[4*g+1]), byte(c.q[4*g+2]), byte(c.q[4*g+3])}
-			dst[g*Panel] = binary.NativeEndian.Uint32(q[:])
-		}
+		putFive((*[8 * Panel]uint32)(dst), r, (*[20]byte)(src), m.Source == Q5_0)
 	}
+}
+
+// putFive writes codes of five bits as bytes, four at a time: the nibbles of a word spread to bytes, with the fifth bits joined to them. Signed codes
+// are less 16, which on bytes that have only five bits is flipping the fifth and copying it to the upper three.
+func putFive(w *[8 * Panel]uint32, r int, src *[20]byte, signed bool) {
+	high := binary.LittleEndian.Uint32(src[:])
+	for g := range 4 {
+		v := binary.LittleEndian.Uint32(src[4+4*g:])
+		w[g*Panel+r&15] = fiveBits(v&0x0f0f0f0f, high>>(4*g), signed)
+		w[(g+4)*Panel+r&15] = fiveBits(v>>4&0x0f0f0f0f, high>>(4*g+16), signed)
+	}
+}
+
+// fiveBits joins the low four bits of high, as fifth bits, to four bytes of nibbles.
+func fiveBits(low, high uint32, signed bool) uint32 {
+	fifth := high & 15 * 0x00204081 & 0x01010101 // bit i to byte i
+	if signed {
+		fifth ^= 0x01010101
+		return nativeWord(low | fifth*0xf0) // a clear bit means minus 16: 0xf0 in two's complement
+	}
+	return nativeWord(low | fifth<<4)
+}
+
+// nativeWord gives the word whose bytes in memory are those of v, lowest first.
+func nativeWord(v uint32) uint32 {
+	var b [4]byte
+	binary.LittleEndian.PutUint32(b[:], v)
+	return binary.NativeEndian.Uint32(b[:])
 }
 
 // Row writes row i, K values, exactly as Dequantize gives them from the source.
