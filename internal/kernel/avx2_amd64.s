@@ -4926,12 +4926,12 @@ store:
 	VZEROUPPER
 	RET
 
-// func mulQ8x1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ8x1(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ8x1(SB), NOSPLIT, $0-72
-	MOVQ     code+32(FP), AX
-	MOVQ     scales+40(FP), CX
-	MOVQ     blocks+56(FP), DX
+TEXT ·mulQ8x1(SB), NOSPLIT, $0-80
+	MOVQ     code+40(FP), AX
+	MOVQ     scales+48(FP), CX
+	MOVQ     blocks+64(FP), DX
 	MOVQ     dst+0(FP), BX
 	MOVQ     ldd+8(FP), SI
 	SHLQ     $0x02, SI
@@ -4940,7 +4940,7 @@ TEXT ·mulQ8x1(SB), NOSPLIT, $0-72
 	MOVQ     DX, DI
 	SHLQ     $0x03, DI
 	MOVQ     q+16(FP), R8
-	MOVQ     meta+24(FP), R9
+	MOVQ     meta+32(FP), R9
 	VPCMPEQW Y0, Y0, Y0
 	VPSRLW   $0x0f, Y0, Y0
 
@@ -5083,17 +5083,17 @@ whole:
 	VMOVUPS      Y1, (BX)
 	VMOVUPS      Y3, 32(BX)
 	ADDQ         $0x00000040, BX
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ8x2(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ8x2(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ8x2(SB), NOSPLIT, $0-72
-	MOVQ     code+32(FP), AX
-	MOVQ     scales+40(FP), CX
-	MOVQ     blocks+56(FP), DX
+TEXT ·mulQ8x2(SB), NOSPLIT, $0-80
+	MOVQ     code+40(FP), AX
+	MOVQ     scales+48(FP), CX
+	MOVQ     blocks+64(FP), DX
 	MOVQ     dst+0(FP), BX
 	MOVQ     ldd+8(FP), SI
 	SHLQ     $0x02, SI
@@ -5102,7 +5102,7 @@ TEXT ·mulQ8x2(SB), NOSPLIT, $0-72
 	MOVQ     DX, R8
 	SHLQ     $0x03, R8
 	MOVQ     q+16(FP), R9
-	MOVQ     meta+24(FP), R10
+	MOVQ     meta+32(FP), R10
 	VPCMPEQW Y0, Y0, Y0
 	VPSRLW   $0x0f, Y0, Y0
 
@@ -5337,17 +5337,17 @@ whole:
 	VMOVUPS      Y5, (BX)(SI*1)
 	VMOVUPS      Y7, 32(BX)(SI*1)
 	ADDQ         $0x00000040, BX
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ8x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ8x3(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ8x3(SB), NOSPLIT, $0-72
-	MOVQ     code+32(FP), AX
-	MOVQ     scales+40(FP), CX
-	MOVQ     blocks+56(FP), DX
+TEXT ·mulQ8x3(SB), NOSPLIT, $0-80
+	MOVQ     code+40(FP), AX
+	MOVQ     scales+48(FP), CX
+	MOVQ     blocks+64(FP), DX
 	MOVQ     dst+0(FP), BX
 	MOVQ     ldd+8(FP), SI
 	SHLQ     $0x02, SI
@@ -5356,7 +5356,7 @@ TEXT ·mulQ8x3(SB), NOSPLIT, $0-72
 	MOVQ     DX, R8
 	SHLQ     $0x03, R8
 	MOVQ     q+16(FP), R9
-	MOVQ     meta+24(FP), R10
+	MOVQ     meta+32(FP), R10
 	VPCMPEQW Y0, Y0, Y0
 	VPSRLW   $0x0f, Y0, Y0
 
@@ -5699,17 +5699,17 @@ high:
 	VMOVUPS      Y3, 32(BX)(SI*1)
 	VMOVUPS      Y5, 32(BX)(SI*2)
 	ADDQ         $0x00000040, BX
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ8x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ8x4(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ8x4(SB), NOSPLIT, $0-72
-	MOVQ     code+32(FP), AX
-	MOVQ     scales+40(FP), CX
-	MOVQ     blocks+56(FP), DX
+TEXT ·mulQ8x4(SB), NOSPLIT, $0-80
+	MOVQ     code+40(FP), AX
+	MOVQ     scales+48(FP), CX
+	MOVQ     blocks+64(FP), DX
 	MOVQ     dst+0(FP), BX
 	MOVQ     ldd+8(FP), SI
 	SHLQ     $0x02, SI
@@ -5722,7 +5722,7 @@ TEXT ·mulQ8x4(SB), NOSPLIT, $0-72
 	MOVQ     q+16(FP), R10
 	LEAQ     (R8)(R8*2), R11
 	ADDQ     R10, R11
-	MOVQ     meta+24(FP), R12
+	MOVQ     meta+32(FP), R12
 	LEAQ     (R9)(R9*2), R13
 	ADDQ     R12, R13
 	VPCMPEQW Y0, Y0, Y0
@@ -6168,18 +6168,18 @@ high:
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         $0x00000040, BX
 	ADDQ         $0x00000040, DI
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ8Minx1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ8Minx1(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ8Minx1(SB), NOSPLIT, $0-72
-	MOVQ     code+32(FP), AX
-	MOVQ     scales+40(FP), CX
-	MOVQ     blocks+56(FP), DX
-	MOVQ     mins+48(FP), BX
+TEXT ·mulQ8Minx1(SB), NOSPLIT, $0-80
+	MOVQ     code+40(FP), AX
+	MOVQ     scales+48(FP), CX
+	MOVQ     blocks+64(FP), DX
+	MOVQ     mins+56(FP), BX
 	MOVQ     dst+0(FP), SI
 	MOVQ     ldd+8(FP), DI
 	SHLQ     $0x02, DI
@@ -6188,7 +6188,7 @@ TEXT ·mulQ8Minx1(SB), NOSPLIT, $0-72
 	MOVQ     DX, R8
 	SHLQ     $0x03, R8
 	MOVQ     q+16(FP), R9
-	MOVQ     meta+24(FP), R10
+	MOVQ     meta+32(FP), R10
 	VPCMPEQW Y0, Y0, Y0
 	VPSRLW   $0x0f, Y0, Y0
 
@@ -6314,18 +6314,18 @@ whole:
 	VMOVUPS      Y1, (SI)
 	VMOVUPS      Y3, 32(SI)
 	ADDQ         $0x00000040, SI
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ8Minx2(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ8Minx2(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ8Minx2(SB), NOSPLIT, $0-72
-	MOVQ     code+32(FP), AX
-	MOVQ     scales+40(FP), CX
-	MOVQ     blocks+56(FP), DX
-	MOVQ     mins+48(FP), BX
+TEXT ·mulQ8Minx2(SB), NOSPLIT, $0-80
+	MOVQ     code+40(FP), AX
+	MOVQ     scales+48(FP), CX
+	MOVQ     blocks+64(FP), DX
+	MOVQ     mins+56(FP), BX
 	MOVQ     dst+0(FP), SI
 	MOVQ     ldd+8(FP), DI
 	SHLQ     $0x02, DI
@@ -6334,7 +6334,7 @@ TEXT ·mulQ8Minx2(SB), NOSPLIT, $0-72
 	MOVQ     DX, R9
 	SHLQ     $0x03, R9
 	MOVQ     q+16(FP), R10
-	MOVQ     meta+24(FP), R11
+	MOVQ     meta+32(FP), R11
 	VPCMPEQW Y0, Y0, Y0
 	VPSRLW   $0x0f, Y0, Y0
 
@@ -6548,18 +6548,18 @@ whole:
 	VMOVUPS      Y5, (SI)(DI*1)
 	VMOVUPS      Y7, 32(SI)(DI*1)
 	ADDQ         $0x00000040, SI
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ8Minx3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ8Minx3(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ8Minx3(SB), NOSPLIT, $0-72
-	MOVQ     code+32(FP), AX
-	MOVQ     scales+40(FP), CX
-	MOVQ     blocks+56(FP), DX
-	MOVQ     mins+48(FP), BX
+TEXT ·mulQ8Minx3(SB), NOSPLIT, $0-80
+	MOVQ     code+40(FP), AX
+	MOVQ     scales+48(FP), CX
+	MOVQ     blocks+64(FP), DX
+	MOVQ     mins+56(FP), BX
 	MOVQ     dst+0(FP), SI
 	MOVQ     ldd+8(FP), DI
 	SHLQ     $0x02, DI
@@ -6568,7 +6568,7 @@ TEXT ·mulQ8Minx3(SB), NOSPLIT, $0-72
 	MOVQ     DX, R9
 	SHLQ     $0x03, R9
 	MOVQ     q+16(FP), R10
-	MOVQ     meta+24(FP), R11
+	MOVQ     meta+32(FP), R11
 	VPCMPEQW Y0, Y0, Y0
 	VPSRLW   $0x0f, Y0, Y0
 
@@ -6888,18 +6888,18 @@ high:
 	VMOVUPS      Y3, 32(SI)(DI*1)
 	VMOVUPS      Y5, 32(SI)(DI*2)
 	ADDQ         $0x00000040, SI
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ8Minx4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ8Minx4(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ8Minx4(SB), NOSPLIT, $0-72
-	MOVQ     code+32(FP), AX
-	MOVQ     scales+40(FP), CX
-	MOVQ     blocks+56(FP), DX
-	MOVQ     mins+48(FP), BX
+TEXT ·mulQ8Minx4(SB), NOSPLIT, $0-80
+	MOVQ     code+40(FP), AX
+	MOVQ     scales+48(FP), CX
+	MOVQ     blocks+64(FP), DX
+	MOVQ     mins+56(FP), BX
 	MOVQ     dst+0(FP), SI
 	MOVQ     ldd+8(FP), DI
 	SHLQ     $0x02, DI
@@ -6912,7 +6912,7 @@ TEXT ·mulQ8Minx4(SB), NOSPLIT, $0-72
 	MOVQ     q+16(FP), R11
 	LEAQ     (R9)(R9*2), R12
 	ADDQ     R11, R12
-	MOVQ     meta+24(FP), R13
+	MOVQ     meta+32(FP), R13
 	LEAQ     (R10)(R10*2), R14
 	ADDQ     R13, R14
 	VPCMPEQW Y0, Y0, Y0
@@ -7331,17 +7331,17 @@ high:
 	VMOVUPS      Y7, 32(R8)
 	ADDQ         $0x00000040, SI
 	ADDQ         $0x00000040, R8
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ4x1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ4x1(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ4x1(SB), NOSPLIT, $0-72
-	MOVQ      code+32(FP), AX
-	MOVQ      scales+40(FP), CX
-	MOVQ      blocks+56(FP), DX
+TEXT ·mulQ4x1(SB), NOSPLIT, $0-80
+	MOVQ      code+40(FP), AX
+	MOVQ      scales+48(FP), CX
+	MOVQ      blocks+64(FP), DX
 	MOVQ      dst+0(FP), BX
 	MOVQ      ldd+8(FP), SI
 	SHLQ      $0x02, SI
@@ -7350,7 +7350,7 @@ TEXT ·mulQ4x1(SB), NOSPLIT, $0-72
 	MOVQ      DX, DI
 	SHLQ      $0x03, DI
 	MOVQ      q+16(FP), R8
-	MOVQ      meta+24(FP), R9
+	MOVQ      meta+32(FP), R9
 	VPCMPEQW  Y0, Y0, Y0
 	VPSRLW    $0x0c, Y0, Y1
 	VPACKUSWB Y1, Y1, Y1
@@ -7471,17 +7471,17 @@ whole:
 	VMOVUPS      Y2, (BX)
 	VMOVUPS      Y4, 32(BX)
 	ADDQ         $0x00000040, BX
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ4x2(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ4x2(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ4x2(SB), NOSPLIT, $0-72
-	MOVQ      code+32(FP), AX
-	MOVQ      scales+40(FP), CX
-	MOVQ      blocks+56(FP), DX
+TEXT ·mulQ4x2(SB), NOSPLIT, $0-80
+	MOVQ      code+40(FP), AX
+	MOVQ      scales+48(FP), CX
+	MOVQ      blocks+64(FP), DX
 	MOVQ      dst+0(FP), BX
 	MOVQ      ldd+8(FP), SI
 	SHLQ      $0x02, SI
@@ -7490,7 +7490,7 @@ TEXT ·mulQ4x2(SB), NOSPLIT, $0-72
 	MOVQ      DX, R8
 	SHLQ      $0x03, R8
 	MOVQ      q+16(FP), R9
-	MOVQ      meta+24(FP), R10
+	MOVQ      meta+32(FP), R10
 	VPCMPEQW  Y0, Y0, Y0
 	VPSRLW    $0x0c, Y0, Y1
 	VPACKUSWB Y1, Y1, Y1
@@ -7679,17 +7679,17 @@ whole:
 	VMOVUPS      Y6, (BX)(SI*1)
 	VMOVUPS      Y8, 32(BX)(SI*1)
 	ADDQ         $0x00000040, BX
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ4x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ4x3(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ4x3(SB), NOSPLIT, $0-72
-	MOVQ      code+32(FP), AX
-	MOVQ      scales+40(FP), CX
-	MOVQ      blocks+56(FP), DX
+TEXT ·mulQ4x3(SB), NOSPLIT, $0-80
+	MOVQ      code+40(FP), AX
+	MOVQ      scales+48(FP), CX
+	MOVQ      blocks+64(FP), DX
 	MOVQ      dst+0(FP), BX
 	MOVQ      ldd+8(FP), SI
 	SHLQ      $0x02, SI
@@ -7698,7 +7698,7 @@ TEXT ·mulQ4x3(SB), NOSPLIT, $0-72
 	MOVQ      DX, R8
 	SHLQ      $0x03, R8
 	MOVQ      q+16(FP), R9
-	MOVQ      meta+24(FP), R10
+	MOVQ      meta+32(FP), R10
 	VPCMPEQW  Y0, Y0, Y0
 	VPSRLW    $0x0c, Y0, Y1
 	VPACKUSWB Y1, Y1, Y1
@@ -7971,17 +7971,17 @@ high:
 	VMOVUPS      Y4, 32(BX)(SI*1)
 	VMOVUPS      Y6, 32(BX)(SI*2)
 	ADDQ         $0x00000040, BX
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ4x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ4x4(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ4x4(SB), NOSPLIT, $0-72
-	MOVQ      code+32(FP), AX
-	MOVQ      scales+40(FP), CX
-	MOVQ      blocks+56(FP), DX
+TEXT ·mulQ4x4(SB), NOSPLIT, $0-80
+	MOVQ      code+40(FP), AX
+	MOVQ      scales+48(FP), CX
+	MOVQ      blocks+64(FP), DX
 	MOVQ      dst+0(FP), BX
 	MOVQ      ldd+8(FP), SI
 	SHLQ      $0x02, SI
@@ -7994,7 +7994,7 @@ TEXT ·mulQ4x4(SB), NOSPLIT, $0-72
 	MOVQ      q+16(FP), R10
 	LEAQ      (R8)(R8*2), R11
 	ADDQ      R10, R11
-	MOVQ      meta+24(FP), R12
+	MOVQ      meta+32(FP), R12
 	LEAQ      (R9)(R9*2), R13
 	ADDQ      R12, R13
 	VPCMPEQW  Y0, Y0, Y0
@@ -8346,18 +8346,18 @@ high:
 	VMOVUPS      Y8, 32(DI)
 	ADDQ         $0x00000040, BX
 	ADDQ         $0x00000040, DI
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ4Minx1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ4Minx1(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ4Minx1(SB), NOSPLIT, $0-72
-	MOVQ      code+32(FP), AX
-	MOVQ      scales+40(FP), CX
-	MOVQ      blocks+56(FP), DX
-	MOVQ      mins+48(FP), BX
+TEXT ·mulQ4Minx1(SB), NOSPLIT, $0-80
+	MOVQ      code+40(FP), AX
+	MOVQ      scales+48(FP), CX
+	MOVQ      blocks+64(FP), DX
+	MOVQ      mins+56(FP), BX
 	MOVQ      dst+0(FP), SI
 	MOVQ      ldd+8(FP), DI
 	SHLQ      $0x02, DI
@@ -8366,7 +8366,7 @@ TEXT ·mulQ4Minx1(SB), NOSPLIT, $0-72
 	MOVQ      DX, R8
 	SHLQ      $0x03, R8
 	MOVQ      q+16(FP), R9
-	MOVQ      meta+24(FP), R10
+	MOVQ      meta+32(FP), R10
 	VPCMPEQW  Y0, Y0, Y0
 	VPSRLW    $0x0c, Y0, Y1
 	VPACKUSWB Y1, Y1, Y1
@@ -8496,18 +8496,18 @@ whole:
 	VMOVUPS      Y2, (SI)
 	VMOVUPS      Y4, 32(SI)
 	ADDQ         $0x00000040, SI
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ4Minx2(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ4Minx2(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ4Minx2(SB), NOSPLIT, $0-72
-	MOVQ      code+32(FP), AX
-	MOVQ      scales+40(FP), CX
-	MOVQ      blocks+56(FP), DX
-	MOVQ      mins+48(FP), BX
+TEXT ·mulQ4Minx2(SB), NOSPLIT, $0-80
+	MOVQ      code+40(FP), AX
+	MOVQ      scales+48(FP), CX
+	MOVQ      blocks+64(FP), DX
+	MOVQ      mins+56(FP), BX
 	MOVQ      dst+0(FP), SI
 	MOVQ      ldd+8(FP), DI
 	SHLQ      $0x02, DI
@@ -8516,7 +8516,7 @@ TEXT ·mulQ4Minx2(SB), NOSPLIT, $0-72
 	MOVQ      DX, R9
 	SHLQ      $0x03, R9
 	MOVQ      q+16(FP), R10
-	MOVQ      meta+24(FP), R11
+	MOVQ      meta+32(FP), R11
 	VPCMPEQW  Y0, Y0, Y0
 	VPSRLW    $0x0c, Y0, Y1
 	VPACKUSWB Y1, Y1, Y1
@@ -8720,18 +8720,18 @@ whole:
 	VMOVUPS      Y6, (SI)(DI*1)
 	VMOVUPS      Y8, 32(SI)(DI*1)
 	ADDQ         $0x00000040, SI
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ4Minx3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ4Minx3(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ4Minx3(SB), NOSPLIT, $0-72
-	MOVQ      code+32(FP), AX
-	MOVQ      scales+40(FP), CX
-	MOVQ      blocks+56(FP), DX
-	MOVQ      mins+48(FP), BX
+TEXT ·mulQ4Minx3(SB), NOSPLIT, $0-80
+	MOVQ      code+40(FP), AX
+	MOVQ      scales+48(FP), CX
+	MOVQ      blocks+64(FP), DX
+	MOVQ      mins+56(FP), BX
 	MOVQ      dst+0(FP), SI
 	MOVQ      ldd+8(FP), DI
 	SHLQ      $0x02, DI
@@ -8740,7 +8740,7 @@ TEXT ·mulQ4Minx3(SB), NOSPLIT, $0-72
 	MOVQ      DX, R9
 	SHLQ      $0x03, R9
 	MOVQ      q+16(FP), R10
-	MOVQ      meta+24(FP), R11
+	MOVQ      meta+32(FP), R11
 	VPCMPEQW  Y0, Y0, Y0
 	VPSRLW    $0x0c, Y0, Y1
 	VPACKUSWB Y1, Y1, Y1
@@ -9036,18 +9036,18 @@ high:
 	VMOVUPS      Y4, 32(SI)(DI*1)
 	VMOVUPS      Y6, 32(SI)(DI*2)
 	ADDQ         $0x00000040, SI
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func mulQ4Minx4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// func mulQ4Minx4(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 // Requires: AVX, AVX2, F16C
-TEXT ·mulQ4Minx4(SB), NOSPLIT, $0-72
-	MOVQ      code+32(FP), AX
-	MOVQ      scales+40(FP), CX
-	MOVQ      blocks+56(FP), DX
-	MOVQ      mins+48(FP), BX
+TEXT ·mulQ4Minx4(SB), NOSPLIT, $0-80
+	MOVQ      code+40(FP), AX
+	MOVQ      scales+48(FP), CX
+	MOVQ      blocks+64(FP), DX
+	MOVQ      mins+56(FP), BX
 	MOVQ      dst+0(FP), SI
 	MOVQ      ldd+8(FP), DI
 	SHLQ      $0x02, DI
@@ -9060,7 +9060,7 @@ TEXT ·mulQ4Minx4(SB), NOSPLIT, $0-72
 	MOVQ      q+16(FP), R11
 	LEAQ      (R9)(R9*2), R12
 	ADDQ      R11, R12
-	MOVQ      meta+24(FP), R13
+	MOVQ      meta+32(FP), R13
 	LEAQ      (R10)(R10*2), R14
 	ADDQ      R13, R14
 	VPCMPEQW  Y0, Y0, Y0
@@ -9441,31 +9441,181 @@ high:
 	VMOVUPS      Y8, 32(R8)
 	ADDQ         $0x00000040, SI
 	ADDQ         $0x00000040, R8
-	DECQ         panels+64(FP)
+	DECQ         panels+72(FP)
 	JNE          panel
 	VZEROUPPER
 	RET
 
-// func quantiseRowAVX2(q *int8, meta *float32, x *float32, blocks int)
+// func mulQ8Narrowx1(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mulQ8Narrowx1(SB), NOSPLIT, $0-80
+	MOVQ     code+40(FP), AX
+	MOVQ     scales+48(FP), CX
+	MOVQ     blocks+64(FP), DX
+	MOVQ     abs+24(FP), BX
+	MOVQ     dst+0(FP), SI
+	MOVQ     ldd+8(FP), DI
+	SHLQ     $0x02, DI
+	MOVQ     DX, DI
+	SHLQ     $0x05, DI
+	MOVQ     DX, R8
+	SHLQ     $0x03, R8
+	MOVQ     q+16(FP), R9
+	MOVQ     meta+32(FP), R10
+	VPCMPEQW Y0, Y0, Y0
+	VPSRLW   $0x0f, Y0, Y0
+
+panel:
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	MOVQ   DX, R11
+
+whole:
+	VPBROADCASTD (R9), Y4
+	VPBROADCASTD (BX), Y5
+	VMOVDQU      (AX), Y2
+	VPSIGNB      Y4, Y2, Y2
+	VPMADDUBSW   Y2, Y5, Y2
+	VPMADDWD     Y2, Y0, Y2
+	VMOVDQU      32(AX), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPMADDUBSW   Y6, Y5, Y6
+	VPMADDWD     Y6, Y0, Y4
+	VPBROADCASTD 4(R9), Y5
+	VPBROADCASTD 4(BX), Y6
+	VMOVDQU      64(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y2, Y2
+	VMOVDQU      96(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y4, Y4
+	VPBROADCASTD 8(R9), Y5
+	VPBROADCASTD 8(BX), Y6
+	VMOVDQU      128(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y2, Y2
+	VMOVDQU      160(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y4, Y4
+	VPBROADCASTD 12(R9), Y5
+	VPBROADCASTD 12(BX), Y6
+	VMOVDQU      192(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y2, Y2
+	VMOVDQU      224(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y4, Y4
+	VPBROADCASTD 16(R9), Y5
+	VPBROADCASTD 16(BX), Y6
+	VMOVDQU      256(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y2, Y2
+	VMOVDQU      288(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y4, Y4
+	VPBROADCASTD 20(R9), Y5
+	VPBROADCASTD 20(BX), Y6
+	VMOVDQU      320(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y2, Y2
+	VMOVDQU      352(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y4, Y4
+	VPBROADCASTD 24(R9), Y5
+	VPBROADCASTD 24(BX), Y6
+	VMOVDQU      384(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y2, Y2
+	VMOVDQU      416(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y4, Y4
+	VPBROADCASTD 28(R9), Y5
+	VPBROADCASTD 28(BX), Y6
+	VMOVDQU      448(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y2, Y2
+	VMOVDQU      480(AX), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPMADDUBSW   Y7, Y6, Y7
+	VPMADDWD     Y7, Y0, Y7
+	VPADDD       Y7, Y4, Y4
+	VCVTPH2PS    (CX), Y5
+	VBROADCASTSS (R10), Y6
+	VMULPS       Y6, Y5, Y6
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y6, Y2, Y6
+	VADDPS       Y6, Y1, Y1
+	VCVTPH2PS    16(CX), Y2
+	VBROADCASTSS (R10), Y5
+	VMULPS       Y5, Y2, Y5
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, R9
+	ADDQ         $0x20, BX
+	ADDQ         $0x08, R10
+	DECQ         R11
+	JNE          whole
+	SUBQ         DI, R9
+	SUBQ         DI, BX
+	SUBQ         R8, R10
+	VMOVUPS      Y1, (SI)
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         $0x00000040, SI
+	DECQ         panels+72(FP)
+	JNE          panel
+	VZEROUPPER
+	RET
+
+// func quantiseRowAVX2(q *int8, abs *int8, meta *float32, x *float32, blocks int)
 // Requires: AVX, AVX2
-TEXT ·quantiseRowAVX2(SB), NOSPLIT, $0-32
+TEXT ·quantiseRowAVX2(SB), NOSPLIT, $0-40
 	MOVQ     q+0(FP), AX
-	MOVQ     meta+8(FP), CX
-	MOVQ     x+16(FP), DX
-	MOVQ     blocks+24(FP), BX
+	MOVQ     abs+8(FP), CX
+	MOVQ     meta+16(FP), DX
+	MOVQ     x+24(FP), BX
+	MOVQ     blocks+32(FP), SI
 	VPCMPEQD Y0, Y0, Y0
 	VPSRLD   $0x01, Y0, Y0
 	VMOVSS   c127<>+0(SB), X1
 	VMOVDQU  order<>+0(SB), Y2
 
 block:
-	VMOVUPS      (DX), Y3
+	VMOVUPS      (BX), Y3
 	VPAND        Y0, Y3, Y4
-	VMOVUPS      32(DX), Y5
+	VMOVUPS      32(BX), Y5
 	VPAND        Y0, Y5, Y6
-	VMOVUPS      64(DX), Y7
+	VMOVUPS      64(BX), Y7
 	VPAND        Y0, Y7, Y8
-	VMOVUPS      96(DX), Y9
+	VMOVUPS      96(BX), Y9
 	VPAND        Y0, Y9, Y10
 	VPMAXUD      Y6, Y4, Y4
 	VPMAXUD      Y10, Y8, Y8
@@ -9476,20 +9626,20 @@ block:
 	VPMAXUD      X6, X4, X4
 	VPSHUFD      $0xb1, X4, X6
 	VPMAXUD      X6, X4, X4
-	VMOVD        X4, SI
-	CMPL         SI, $0x0d800000
+	VMOVD        X4, DI
+	CMPL         DI, $0x0d800000
 	JB           tiny
-	CMPL         SI, $0x7f800000
+	CMPL         DI, $0x7f800000
 	JAE          poison
 	VDIVSS       X4, X1, X8
 	VDIVSS       X1, X4, X6
-	VMOVD        X6, SI
-	MOVL         SI, DI
-	SHRL         $0x0d, DI
-	ANDL         $0x01, DI
-	LEAL         4095(SI)(DI*1), SI
-	ANDL         $0xffffe000, SI
-	MOVL         SI, (CX)
+	VMOVD        X6, DI
+	MOVL         DI, R8
+	SHRL         $0x0d, R8
+	ANDL         $0x01, R8
+	LEAL         4095(DI)(R8*1), DI
+	ANDL         $0xffffe000, DI
+	MOVL         DI, (DX)
 	VBROADCASTSS X8, Y8
 	VMULPS       Y8, Y3, Y3
 	VCVTPS2DQ    Y3, Y3
@@ -9507,19 +9657,22 @@ block:
 	VPACKSSWB    Y7, Y3, Y3
 	VPERMD       Y3, Y2, Y3
 	VMOVDQU      Y3, (AX)
+	VPABSB       Y3, Y3
+	VMOVDQU      Y3, (CX)
 	VEXTRACTI128 $0x01, Y4, X3
 	VPADDD       X3, X4, X3
 	VPSHUFD      $0x4e, X3, X4
 	VPADDD       X4, X3, X3
 	VPSHUFD      $0xb1, X3, X4
 	VPADDD       X4, X3, X3
-	VMOVD        X3, 4(CX)
+	VMOVD        X3, 4(DX)
 
 next:
 	ADDQ $0x20, AX
-	ADDQ $0x08, CX
-	SUBQ $-128, DX
-	DECQ BX
+	ADDQ $0x20, CX
+	ADDQ $0x08, DX
+	SUBQ $-128, BX
+	DECQ SI
 	JNE  block
 	VZEROUPPER
 	RET
@@ -9527,15 +9680,17 @@ next:
 tiny:
 	VPXOR   Y3, Y3, Y3
 	VMOVDQU Y3, (AX)
-	MOVL    $0x00000000, (CX)
-	MOVL    $0x00000000, 4(CX)
+	VMOVDQU Y3, (CX)
+	MOVL    $0x00000000, (DX)
+	MOVL    $0x00000000, 4(DX)
 	JMP     next
 
 poison:
 	VPXOR   Y3, Y3, Y3
 	VMOVDQU Y3, (AX)
-	MOVL    $0x7fc00000, (CX)
-	MOVL    $0x00000000, 4(CX)
+	VMOVDQU Y3, (CX)
+	MOVL    $0x7fc00000, (DX)
+	MOVL    $0x00000000, 4(DX)
 	JMP     next
 
 DATA c127<>+0(SB)/4, $0x42fe0000

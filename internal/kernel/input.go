@@ -17,6 +17,7 @@ type Input struct {
 
 	blocks int         // per row, 0 when k is no multiple of 32
 	q      []int8      // [rows][k]
+	abs    []int8      // [rows][k]: |q|
 	meta   []blockMeta // [rows][blocks]
 }
 
@@ -36,7 +37,7 @@ func NewInput(rows, k int) *Input {
 	in.x = make([]float32, rows*in.ldx)
 	if k%qk == 0 {
 		in.blocks = k / qk
-		in.q = make([]int8, rows*k)
+		in.q, in.abs = make([]int8, rows*k), make([]int8, rows*k)
 		in.meta = make([]blockMeta, rows*in.blocks)
 	}
 	return in
@@ -57,7 +58,7 @@ func (in *Input) Prepare(w *Matrix, lo, hi int) {
 		return
 	}
 	for r := lo; r < hi; r++ {
-		quantiseRow(in.q[r*in.k:(r+1)*in.k], in.meta[r*in.blocks:(r+1)*in.blocks], in.F32(r))
+		quantiseRow(in.q[r*in.k:(r+1)*in.k], in.abs[r*in.k:(r+1)*in.k], in.meta[r*in.blocks:(r+1)*in.blocks], in.F32(r))
 	}
 }
 
@@ -119,10 +120,13 @@ const (
 )
 
 // quantiseRowGeneric writes the codes of x, len(x) a multiple of 32: per block scale = amax/127 rounded to 11 bits, code = x*(127/amax) rounded to nearest even, and
-// the sum of the codes. (The scale is 11 bits wide because the tools that made today's quantised files keep it so, and their models answer with the same tokens here.)
-func quantiseRowGeneric(q []int8, meta []blockMeta, x []float32) {
+// the sum of the codes; abs are the magnitudes of the codes. (The scale is 11 bits wide because the tools that made today's quantised files keep it so, and their models answer with the same tokens here.)
+func quantiseRowGeneric(q, abs []int8, meta []blockMeta, x []float32) {
 	for b := range meta {
 		meta[b] = quantiseBlock(q[b*qk:b*qk+qk], x[b*qk:b*qk+qk])
+	}
+	for i, c := range q {
+		abs[i] = max(c, -c)
 	}
 }
 

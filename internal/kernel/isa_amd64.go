@@ -158,13 +158,13 @@ func mulQuant(dst []float32, ldd int, a quantRows, w quantPanels) {
 	run := panelRun(a.rows, quantTileRows, a.blocks*qk)
 	for p := 0; p < w.panels; p += run {
 		n := min(run, w.panels-p)
-		part := quantPanels{lay: w.lay, code: w.code[p*code:], scales: w.scales[p*scale:], panels: n}
+		part := quantPanels{lay: w.lay, narrow: w.narrow, code: w.code[p*code:], scales: w.scales[p*scale:], panels: n}
 		if w.mins != nil {
 			part.mins = w.mins[p*scale:]
 		}
 		for r := 0; r < a.rows; {
 			h := tile(a.rows-r, quantTileRows)
-			tileQuant(dst[r*ldd+p*Panel:], ldd, quantRows{q: a.q[r*a.blocks*qk:], meta: a.meta[r*a.blocks:], rows: h, blocks: a.blocks}, part)
+			tileQuant(dst[r*ldd+p*Panel:], ldd, quantRows{q: a.q[r*a.blocks*qk:], abs: a.abs[r*a.blocks*qk:], meta: a.meta[r*a.blocks:], rows: h, blocks: a.blocks}, part)
 			r += h
 		}
 	}
@@ -175,53 +175,57 @@ const quantTileRows = 4
 
 // tileQuant multiplies 1 to 4 rows by a run of panels.
 func tileQuant(dst []float32, ldd int, a quantRows, w quantPanels) {
-	d, q, m, c, s, b, n := &dst[0], &a.q[0], &a.meta[0].scale, &w.code[0], &w.scales[0], a.blocks, w.panels
+	d, q, u, m, c, s, b, n := &dst[0], &a.q[0], &a.abs[0], &a.meta[0].scale, &w.code[0], &w.scales[0], a.blocks, w.panels
 	var min *uint16
 	if w.mins != nil {
 		min = &w.mins[0]
 	}
+	if w.narrow && a.rows == 1 {
+		mulQ8Narrowx1(d, ldd, q, u, m, c, s, min, b, n)
+		return
+	}
 	switch int(w.lay)*8 + a.rows {
 	case int(layQ8)*8 + 1:
-		mulQ8x1(d, ldd, q, m, c, s, min, b, n)
+		mulQ8x1(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ8)*8 + 2:
-		mulQ8x2(d, ldd, q, m, c, s, min, b, n)
+		mulQ8x2(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ8)*8 + 3:
-		mulQ8x3(d, ldd, q, m, c, s, min, b, n)
+		mulQ8x3(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ8)*8 + 4:
-		mulQ8x4(d, ldd, q, m, c, s, min, b, n)
+		mulQ8x4(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ8Min)*8 + 1:
-		mulQ8Minx1(d, ldd, q, m, c, s, min, b, n)
+		mulQ8Minx1(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ8Min)*8 + 2:
-		mulQ8Minx2(d, ldd, q, m, c, s, min, b, n)
+		mulQ8Minx2(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ8Min)*8 + 3:
-		mulQ8Minx3(d, ldd, q, m, c, s, min, b, n)
+		mulQ8Minx3(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ8Min)*8 + 4:
-		mulQ8Minx4(d, ldd, q, m, c, s, min, b, n)
+		mulQ8Minx4(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ4)*8 + 1:
-		mulQ4x1(d, ldd, q, m, c, s, min, b, n)
+		mulQ4x1(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ4)*8 + 2:
-		mulQ4x2(d, ldd, q, m, c, s, min, b, n)
+		mulQ4x2(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ4)*8 + 3:
-		mulQ4x3(d, ldd, q, m, c, s, min, b, n)
+		mulQ4x3(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ4)*8 + 4:
-		mulQ4x4(d, ldd, q, m, c, s, min, b, n)
+		mulQ4x4(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ4Min)*8 + 1:
-		mulQ4Minx1(d, ldd, q, m, c, s, min, b, n)
+		mulQ4Minx1(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ4Min)*8 + 2:
-		mulQ4Minx2(d, ldd, q, m, c, s, min, b, n)
+		mulQ4Minx2(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ4Min)*8 + 3:
-		mulQ4Minx3(d, ldd, q, m, c, s, min, b, n)
+		mulQ4Minx3(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ4Min)*8 + 4:
-		mulQ4Minx4(d, ldd, q, m, c, s, min, b, n)
+		mulQ4Minx4(d, ldd, q, u, m, c, s, min, b, n)
 	}
 }
 
-func quantiseRow(q []int8, meta []blockMeta, x []float32) {
+func quantiseRow(q, abs []int8, meta []blockMeta, x []float32) {
 	if !useAVX2 || len(meta) == 0 {
-		quantiseRowGeneric(q, meta, x)
+		quantiseRowGeneric(q, abs, meta, x)
 		return
 	}
-	quantiseRowAVX2(&q[0], &meta[0].scale, &x[0], len(meta))
+	quantiseRowAVX2(&q[0], &abs[0], &meta[0].scale, &x[0], len(meta))
 }
 
 func roundRow(dst, x []float32) {

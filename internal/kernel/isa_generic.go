@@ -7,7 +7,7 @@ import "math"
 // ISA names the instruction set of the kernels in use.
 func ISA() string { return "generic" }
 
-func quantiseRow(q []int8, meta []blockMeta, x []float32) { quantiseRowGeneric(q, meta, x) }
+func quantiseRow(q, abs []int8, meta []blockMeta, x []float32) { quantiseRowGeneric(q, abs, meta, x) }
 
 func mulPlain(dst []float32, ldd int, x []float32, ldx, rows int, w plainPanels) {
 	mulPlainGeneric(dst, ldd, x, ldx, rows, w)

@@ -43,7 +43,7 @@ func (m *Matrix) lastPanel(dst []float32, ldd int, in *Input, x []float32, rows 
 // multiply computes whole panels [p0, p1) for rows [r0, r1); dst starts at row r0, panel p0. x are the rows that unquantised weights meet.
 func (m *Matrix) multiply(dst []float32, ldd int, in *Input, x []float32, r0, r1, p0, p1 int) {
 	if m.quantised() {
-		a := quantRows{q: in.q[r0*in.k:], meta: in.meta[r0*in.blocks:], rows: r1 - r0, blocks: in.blocks}
+		a := quantRows{q: in.q[r0*in.k:], abs: in.abs[r0*in.k:], meta: in.meta[r0*in.blocks:], rows: r1 - r0, blocks: in.blocks}
 		mulQuant(dst, ldd, a, m.quantPanels(p0, p1))
 		return
 	}
@@ -68,9 +68,9 @@ func (m *Matrix) plainPanels(p0, p1 int) plainPanels {
 	return w
 }
 
-// quantRows is a run of quantised activation rows: q [rows][blocks*32], meta [rows][blocks].
+// quantRows is a run of quantised activation rows: q and its magnitudes abs [rows][blocks*32], meta [rows][blocks].
 type quantRows struct {
-	q            []int8
+	q, abs       []int8
 	meta         []blockMeta
 	rows, blocks int
 }
@@ -78,6 +78,7 @@ type quantRows struct {
 // quantPanels is a run of quantised weight panels.
 type quantPanels struct {
 	lay          layout
+	narrow       bool // no code of layQ8 is -128
 	code         []int8
 	scales, mins []uint16
 	panels       int
@@ -86,7 +87,7 @@ type quantPanels struct {
 func (m *Matrix) quantPanels(p0, p1 int) quantPanels {
 	blocks := m.K / qk
 	per := len(m.code) / m.Panels() // code bytes of one panel
-	w := quantPanels{lay: m.lay, code: m.code[p0*per : p1*per], scales: m.scales[p0*blocks*Panel : p1*blocks*Panel], panels: p1 - p0}
+	w := quantPanels{lay: m.lay, narrow: m.narrow, code: m.code[p0*per : p1*per], scales: m.scales[p0*blocks*Panel : p1*blocks*Panel], panels: p1 - p0}
 	if m.hasMin() {
 		w.mins = m.mins[p0*blocks*Panel : p1*blocks*Panel]
 	}

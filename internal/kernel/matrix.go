@@ -62,6 +62,7 @@ type Matrix struct {
 	f32    []float32 // layF32
 	half   []uint16  // layF16, layBF16
 	code   []int8    // the codes of quantised layouts
+	narrow bool      // layQ8 without the code -128, which a file can hold though no known quantiser writes it
 	scales []uint16
 	mins   []uint16
 	mem    arena
@@ -99,6 +100,7 @@ func NewMatrix(t Type, n, k int, src []byte) (*Matrix, error) {
 		return nil, err
 	}
 	m.fill(src)
+	m.narrow = m.lay == layQ8 && !hasLowest(m.words())
 	return m, nil
 }
 
@@ -153,6 +155,16 @@ func (m *Matrix) Bytes() int { return len(m.mem.mem) }
 func (m *Matrix) Free() {
 	m.mem.free()
 	m.f32, m.half, m.code, m.scales, m.mins = nil, nil, nil, nil, nil
+}
+
+// hasLowest says whether a byte of the words is 0x80, -128 as a code. (The test for a zero byte after flipping: Hacker's Delight, section 6-1.)
+func hasLowest(words []uint32) bool {
+	var found uint32
+	for _, w := range words {
+		z := w ^ 0x80808080
+		found |= (z - 0x01010101) &^ z
+	}
+	return found&0x80808080 != 0
 }
 
 // fill writes the panels. Within a panel k advances and the 16 rows are read side by side, so that writes stay within the cache.

@@ -37,6 +37,15 @@ func randomWeights(r *rand.Rand, t Type, n, k int) []byte {
 	return b
 }
 
+// raiseLowest makes every code -128 of q8_0 blocks a -127.
+func raiseLowest(src []byte) {
+	for i, v := range src {
+		if v == 0x80 && i%34 > 1 {
+			src[i] = 0x81
+		}
+	}
+}
+
 func newMatrix(t testing.TB, f Type, n, k int, src []byte) *Matrix {
 	t.Helper()
 	m, err := NewMatrix(f, n, k, src)
@@ -189,6 +198,18 @@ func TestQuantizeExtremes(t *testing.T) {
 				Quantize(b, f, x)
 				Dequantize(x, f, b)
 			}
+		}
+	}
+}
+
+// TestNarrow: one code -128 anywhere is found, and the scale's bytes are not taken for codes.
+func TestNarrow(t *testing.T) {
+	for at := range 3 * 34 {
+		src := make([]byte, 3*34)
+		src[at] = 0x80
+		m := newMatrix(t, Q8_0, 3, 32, src)
+		if want := at%34 < 2; m.narrow != want {
+			t.Errorf("byte %d: narrow is %v", at, m.narrow)
 		}
 	}
 }
@@ -388,12 +409,8 @@ func BenchmarkMatMul(b *testing.B) {
 func benchmarkMatMul(b *testing.B, f Type, rows, n, k int) {
 	r := rand.New(rand.NewPCG(17, 18))
 	src := randomWeights(r, f, n, k)
-	if f == Q8_0 { // files hold no -128: their quantisers cannot make it
-		for i, v := range src {
-			if v == 0x80 && i%34 > 1 {
-				src[i] = 0x81
-			}
-		}
+	if f == Q8_0 {
+		raiseLowest(src) // as quantisers write it
 	}
 	m := newMatrix(b, f, n, k, src)
 	in := NewInput(rows, k)

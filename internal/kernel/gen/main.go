@@ -29,6 +29,7 @@ func main() {
 			mulQuant(f, rows)
 		}
 	}
+	mulQuant(q8Narrow, 1)
 	quantiseRow()
 	roundRow()
 	dotPages("dotPage1F32", 1, f32)

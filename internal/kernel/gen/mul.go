@@ -261,21 +261,24 @@ func mulHalf(f plainFormat, R, P int) {
 type quantFormat struct {
 	name           string
 	four, min, off bool // nibbles; a minimum; a zero point of 8
+	narrow         bool // no code is -128
 }
 
 var (
-	q8    = quantFormat{name: "Q8"}
-	q8Min = quantFormat{name: "Q8Min", min: true}
-	q4    = quantFormat{name: "Q4", four: true, off: true}
-	q4Min = quantFormat{name: "Q4Min", four: true, min: true}
+	q8       = quantFormat{name: "Q8"}
+	q8Min    = quantFormat{name: "Q8Min", min: true}
+	q8Narrow = quantFormat{name: "Q8Narrow", narrow: true}
+	q4       = quantFormat{name: "Q4", four: true, off: true}
+	q4Min    = quantFormat{name: "Q4Min", four: true, min: true}
 )
 
 // quantTile is the state of one product while it is emitted.
 type quantTile struct {
 	f           quantFormat
 	R           int
-	out         rows // results
-	q, meta     rows // activation codes; scale and sum of each block
+	out         rows      // results
+	q, meta     rows      // activation codes; scale and sum of each block
+	abs         GPVirtual // magnitudes of the codes, for the narrow product of one row
 	code        GPVirtual
 	scale, mins GPVirtual
 	blocks      GPVirtual
@@ -286,10 +289,13 @@ type quantTile struct {
 // mulQuant multiplies R quantised rows by panels. Up to two rows take a panel at once; more take its halves one after the other, to stay within 16 registers.
 func mulQuant(f quantFormat, R int) {
 	fn(label("mul", f.name, "x", R), label("multiplies ", R, " quantised rows by panels of layout ", f.name, "."),
-		"func(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)")
+		"func(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)")
 	t := &quantTile{f: f, R: R, code: arg("code"), scale: arg("scales"), blocks: arg("blocks")}
 	if f.min {
 		t.mins = arg("mins")
+	}
+	if f.narrow {
+		t.abs = arg("abs")
 	}
 	dst, ldd := arg("dst"), arg("ldd")
 	SHLQ(U8(2), ldd)
@@ -361,9 +367,12 @@ func (t *quantTile) run(name string, halves ...int) {
 	n := GP64()
 	MOVQ(t.blocks, n)
 	Label(name)
-	if t.f.four {
+	switch {
+	case t.f.four:
 		t.dotsOfNibbles(halves)
-	} else {
+	case t.f.narrow:
+		t.dotsOfNarrow(halves)
+	default:
 		t.dotsOfBytes(halves)
 	}
 	t.addScaled(halves)
@@ -376,10 +385,16 @@ func (t *quantTile) run(name string, halves ...int) {
 		ADDQ(U8(32), t.mins)
 	}
 	t.q.advance(U8(32))
+	if t.f.narrow {
+		ADDQ(U8(32), t.abs)
+	}
 	t.meta.advance(U8(8))
 	DECQ(n)
 	JNE(LabelRef(name))
 	t.q.retreat(t.q.stride)
+	if t.f.narrow {
+		SUBQ(t.q.stride, t.abs)
+	}
 	t.meta.retreat(t.meta.stride)
 	for r := range t.R {
 		for i, h := range halves {
@@ -414,6 +429,28 @@ func (t *quantTile) dotsOfBytes(halves []int) {
 				VPMADDWD(a, t.ones, a)
 				VPADDD(a, t.dot[r][i], t.dot[r][i])
 			}
+		}
+	}
+}
+
+// dotsOfNarrow takes the magnitude of the activation as the unsigned side, which saves an operation for one row but is exact only without the code -128,
+// whose sign cannot be changed.
+func (t *quantTile) dotsOfNarrow(halves []int) {
+	for g := range 8 {
+		a, u := YMM(), YMM()
+		VPBROADCASTD(t.q.at(0, 4*g), a)
+		VPBROADCASTD(Mem{Base: t.abs, Disp: 4 * g}, u)
+		for i, h := range halves {
+			w := YMM()
+			VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, w)
+			VPSIGNB(a, w, w)
+			VPMADDUBSW(w, u, w)
+			if g == 0 {
+				VPMADDWD(w, t.ones, t.dot[0][i])
+				continue
+			}
+			VPMADDWD(w, t.ones, w)
+			VPADDD(w, t.dot[0][i], t.dot[0][i])
 		}
 	}
 }
@@ -490,8 +527,8 @@ func (t *quantTile) addMins(halves []int) {
 
 // quantiseRow turns blocks of 32 floats into codes, scale and sum.
 func quantiseRow() {
-	fn("quantiseRowAVX2", "quantises blocks of 32 activations.", "func(q *int8, meta *float32, x *float32, blocks int)")
-	q, meta, x, blocks := arg("q"), arg("meta"), arg("x"), arg("blocks")
+	fn("quantiseRowAVX2", "quantises blocks of 32 activations.", "func(q *int8, abs *int8, meta *float32, x *float32, blocks int)")
+	q, mag, meta, x, blocks := arg("q"), arg("abs"), arg("meta"), arg("x"), arg("blocks")
 	abs, c127, order := YMM(), XMM(), YMM()
 	VPCMPEQD(abs, abs, abs)
 	VPSRLD(U8(1), abs, abs)
@@ -544,6 +581,8 @@ func quantiseRow() {
 	VPACKSSWB(y[2], y[0], y[0])
 	VPERMD(y[0], order, y[0])
 	VMOVDQU(y[0], Mem{Base: q})
+	VPABSB(y[0], y[0])
+	VMOVDQU(y[0], Mem{Base: mag})
 	h := XMM()
 	VEXTRACTI128(U8(1), sum, h)
 	VPADDD(h, sum.AsX(), h)
@@ -555,6 +594,7 @@ func quantiseRow() {
 	VMOVD(h, Mem{Base: meta, Disp: 4})
 	Label("next")
 	ADDQ(U8(32), q)
+	ADDQ(U8(32), mag)
 	ADDQ(U8(8), meta)
 	SUBQ(I32(-128), x)
 	DECQ(blocks)
@@ -565,6 +605,7 @@ func quantiseRow() {
 		z := YMM()
 		zero(z)
 		VMOVDQU(z, Mem{Base: q})
+		VMOVDQU(z, Mem{Base: mag})
 		MOVL(U32(scale), Mem{Base: meta})
 		MOVL(U32(0), Mem{Base: meta, Disp: 4})
 		JMP(LabelRef("next"))
