@@ -73,9 +73,12 @@ func New(t testing.TB, o Options) *World {
 		}
 		steps = scripted.Say(ids...)
 	}
-	so := scripted.Options{Vocab: tk.Size(), Context: o.Context}
+	so := scripted.Options{Vocab: tk.Size(), Context: o.Context, Pages: 1024}
 	if so.Context == 0 {
 		so.Context = 512
+	}
+	if so.Context > 512 {
+		so.Pages = 4096
 	}
 	if !o.Random {
 		so.Answers = []scripted.Answer{{Steps: steps}}
