@@ -404,10 +404,10 @@ func (o *Object) Skip(names ...string) {
 	}
 }
 
-// Unsupported records a problem for each name that is present and not empty.
+// Unsupported records a problem for each name that is present, not empty and not false.
 func (o *Object) Unsupported(names ...string) {
 	for _, n := range names {
-		if v := o.Get(n); !v.Empty() {
+		if v := o.Get(n); !v.Empty() && v.raw[0] != 'f' {
 			v.Fail(fault.Unsupported, "unsupported_parameter", "%s is not supported by this server", v.path)
 		}
 	}

@@ -83,7 +83,10 @@ func job(c *dialect.Call, o *dialect.Object, e *encoder, rename map[string]strin
 // unserved refuses what would change the answer and is not built yet: silence would be a lie.
 func unserved(o *dialect.Object) {
 	o.Unsupported("tools", "functions", "grammar", "json_schema", "audio", "web_search_options", "images", "draft_loops", "verify_loops",
-		"draft_ahead", "K_branches", "exit", "kv_mode", "typical_p", "post_sampling_probs", "chat_template_kwargs")
+		"draft_ahead", "K_branches", "exit", "kv_mode", "post_sampling_probs", "chat_template_kwargs")
+	if v := o.Get("typical_p"); v.Present() && v.Float() != 1 { // 1 is how llama.cpp's clients write "off"
+		v.Fail(fault.Unsupported, "unsupported_parameter", "typical_p other than 1 is not supported by this server")
+	}
 	o.Skip("parallel_tool_calls")
 	for _, name := range []string{"tool_choice", "function_call"} {
 		if v := o.Get(name); v.Present() && !(v.IsString() && (v.String() == "none" || v.String() == "auto")) {
