@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"go.uber.org/goleak"
 
@@ -640,6 +642,38 @@ func (c *counting) Started()                       {}
 func (c *counting) PromptToken(int, sample.Choice) {}
 func (c *counting) Token(int, sample.Choice) bool  { c.tokens++; return true }
 func (c *counting) Finish(int, Why, Stats)         {}
+
+// TestHoldsNothing: after the last Finish the engine has no reference to the request, however it ended.
+func TestHoldsNothing(t *testing.T) {
+	e := start(t, scripted.New(scripted.Options{}), Config{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var refs []weak.Pointer[Request]
+	for i := range 6 {
+		r := &Request{Prompt: prompt(20+i, 1), MaxTokens: 5 + 400*(i%2), Choices: 1 + i%3}
+		s := newCollect(r.Choices)
+		refs = append(refs, weak.Make(r))
+		if i%2 == 1 {
+			own, stop := context.WithCancel(ctx)
+			s.onToken = func(int, sample.Choice) bool { stop(); return true }
+			if err := e.Submit(own, r, s); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := e.Submit(ctx, r, s); err != nil {
+			t.Fatal(err)
+		}
+		s.wait(t)
+	}
+	settled(t, e)
+	for range 3 {
+		runtime.GC()
+	}
+	for i, ref := range refs {
+		if ref.Value() != nil {
+			t.Errorf("request %d is still referenced", i)
+		}
+	}
+}
 
 // TestManySequential: nothing is left behind by a thousand short requests (ollama 2339); TestMain looks for goroutines.
 func TestManySequential(t *testing.T) {

@@ -151,6 +151,7 @@ func (e *Engine) step() {
 		e.panics = 0
 		e.settle()
 	}
+	plan.Clear()
 	e.steps.Add(1)
 	e.publish()
 }
@@ -317,16 +318,25 @@ func (e *Engine) modelFailed(err error) {
 			e.end(d.c.job, Fail, err)
 		}
 	}
-	e.gone = e.gone[:0]
+	e.forgetGone()
 	for len(e.of) > 0 {
 		e.end(e.of[0].job, Fail, err)
 	}
 }
 
+// forgetGone drops the references to choices that have left, so that a finished request can be collected.
+func (e *Engine) forgetGone() {
+	clear(e.gone)
+	clear(e.out)
+	e.gone, e.out = e.gone[:0], e.out[:0]
+}
+
 // die declares the engine broken and ends everything. The scheduler is not touched any more.
 func (e *Engine) die(err error) {
 	e.broken.Store(&err)
-	e.rows, e.of, e.gone, e.forks = e.rows[:0], e.of[:0], e.gone[:0], e.forks[:0]
+	e.forgetGone()
+	e.cut(0)
+	e.forks = nil
 	for len(e.jobs) > 0 {
 		e.end(e.jobs[len(e.jobs)-1], Fail, err)
 	}

@@ -18,7 +18,7 @@ func (e *Engine) settle() {
 		}
 		i = k
 	}
-	e.gone = e.gone[:0]
+	e.forgetGone()
 	for i, j := range e.forks {
 		e.fork(j)
 		e.forks[i] = nil

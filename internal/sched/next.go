@@ -1,5 +1,7 @@
 package sched
 
+import "slices"
+
 // admit moves the oldest waiting sequences among the running, strictly in order of age, while there is room. Room means pages for all their known
 // tokens and one more, beyond what the running ones were promised and have not taken yet: so a prompt that starts can finish its prefill.
 func (s *Scheduler) admit() {
@@ -18,7 +20,7 @@ func (s *Scheduler) admit() {
 			s.stuck = true
 			return
 		}
-		s.waiting = append(s.waiting[:0], s.waiting[1:]...)
+		s.waiting = slices.Delete(s.waiting, 0, 1)
 		s.enter(q, path)
 		q.reserve = reserve
 		promised += max(0, reserve-q.held)

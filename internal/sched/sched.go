@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 
 	"tinyloop/internal/fault"
 	"tinyloop/internal/invariants"
@@ -23,12 +24,20 @@ type Span struct {
 	From, N int
 }
 
-// Plan is what the next step does besides the rows in flight, valid until the next call of Next. Preempted sequences have lost their pages and
+// Plan is what the next step does besides the rows in flight, valid until the next call of Next or Clear. Preempted sequences have lost their pages and
 // their rows in flight; they were also Admitted if they are in both lists.
 type Plan struct {
 	Admitted  []*Seq
 	Preempted []*Seq
 	Enter     []Span // oldest sequence first; at most one Span a sequence
+}
+
+// Clear forgets the sequences of a plan that has been carried out.
+func (p *Plan) Clear() {
+	clear(p.Admitted)
+	clear(p.Preempted)
+	clear(p.Enter)
+	p.Admitted, p.Preempted, p.Enter = p.Admitted[:0], p.Preempted[:0], p.Enter[:0]
 }
 
 // Scheduler holds every sequence that is not finished. One owner.
@@ -96,7 +105,7 @@ func (s *Scheduler) Add(q *Seq) {
 
 // Next decides what enters the coming step. The caller computes it, together with what is in flight, and reports with Commit.
 func (s *Scheduler) Next() *Plan {
-	s.plan.Admitted, s.plan.Preempted, s.plan.Enter = s.plan.Admitted[:0], s.plan.Preempted[:0], s.plan.Enter[:0]
+	s.plan.Clear()
 	s.admit()
 	s.share()
 	s.place()
@@ -166,7 +175,7 @@ func (s *Scheduler) Drop(q *Seq) {
 	}
 	for i, w := range s.waiting {
 		if w == q {
-			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
+			s.waiting = slices.Delete(s.waiting, i, i+1)
 			s.stuck = false
 			return
 		}
@@ -206,7 +215,7 @@ func (s *Scheduler) stop(q *Seq) {
 	s.flight -= q.Flight()
 	for i, r := range s.running {
 		if r == q {
-			s.running = append(s.running[:i], s.running[i+1:]...)
+			s.running = slices.Delete(s.running, i, i+1)
 			s.decode.removed(i)
 			s.prefill.removed(i)
 			break
