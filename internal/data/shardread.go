@@ -25,7 +25,9 @@ type Shard struct {
 	Body   [32]byte
 	Groups []string
 
-	f      *os.File
+	r      io.ReaderAt
+	size   int64
+	close  func() error
 	docs   []docEntry // one more than there are documents
 	ranges []Range
 	traces []Trace
@@ -38,7 +40,7 @@ func OpenShard(path string) (*Shard, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "shard", "%s: %v", path, cause(err))
 	}
-	s, err := readShard(path, f)
+	s, err := statShard(path, f)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -46,8 +48,19 @@ func OpenShard(path string) (*Shard, error) {
 	return s, nil
 }
 
+func statShard(path string, f *os.File) (*Shard, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, shardFault(path, "%v", cause(err))
+	}
+	if !info.Mode().IsRegular() {
+		return nil, shardFault(path, "not a regular file")
+	}
+	return readShard(path, f, info.Size(), f.Close)
+}
+
 // Close closes the file.
-func (s *Shard) Close() error { return s.f.Close() }
+func (s *Shard) Close() error { return s.close() }
 
 // Docs gives the number of documents.
 func (s *Shard) Docs() int { return len(s.docs) - 1 }
@@ -64,19 +77,13 @@ func (s *Shard) Learn(i int) []Range { return s.ranges[s.docs[i].Ranges:s.docs[i
 // Traces gives the traces of document i; shared, do not change.
 func (s *Shard) Traces(i int) []Trace { return s.traces[s.docs[i].Traces:s.docs[i+1].Traces] }
 
-func readShard(path string, f *os.File) (*Shard, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, shardFault(path, "%v", cause(err))
-	}
-	if !info.Mode().IsRegular() {
-		return nil, shardFault(path, "not a regular file")
-	}
-	h, err := readHeader(path, f, info.Size())
+func readShard(path string, r io.ReaderAt, size int64, done func() error) (*Shard, error) {
+	h, err := readHeader(path, r, size)
 	if err != nil {
 		return nil, err
 	}
-	s := &Shard{Name: path, Width: int(h.Width), Vocab: int(h.Vocab), Tokens: int64(h.Tokens), Tok: h.Tok, Source: h.Source, Body: h.Body, f: f}
+	s := &Shard{Name: path, Width: int(h.Width), Vocab: int(h.Vocab), Tokens: int64(h.Tokens), Tok: h.Tok, Source: h.Source, Body: h.Body,
+		r: r, size: size, close: done}
 	if err := s.index(h); err != nil {
 		return nil, err
 	}
@@ -142,7 +149,7 @@ func (s *Shard) index(h *header) error {
 		lo, hi int64
 		into   any
 	}{{docs, ranges, s.docs}, {ranges, traces, s.ranges}, {traces, traces + int64(h.Traces)*traceSize, s.traces}, {groups, size, names}} {
-		if err := binary.Read(io.NewSectionReader(s.f, t.lo, t.hi-t.lo), binary.LittleEndian, t.into); err != nil && err != io.EOF {
+		if err := binary.Read(io.NewSectionReader(s.r, t.lo, t.hi-t.lo), binary.LittleEndian, t.into); err != nil && err != io.EOF {
 			return shardFault(s.Name, "%v", cause(err))
 		}
 	}
@@ -182,7 +189,7 @@ func (s *Shard) Read(doc, off int, dst []tok.ID, scratch []byte) error {
 	}
 	b := scratch[:len(dst)*s.Width]
 	at := headerSize + (int64(s.docs[doc].Tokens)+int64(off))*int64(s.Width)
-	if _, err := s.f.ReadAt(b, at); err != nil {
+	if _, err := s.r.ReadAt(b, at); err != nil {
 		return shardFault(s.Name, "%v", cause(err))
 	}
 	for i := range dst {
@@ -202,12 +209,8 @@ func (s *Shard) Read(doc, off int, dst []tok.ID, scratch []byte) error {
 
 // Verify reads the whole file and compares it with the hash in its header.
 func (s *Shard) Verify() error {
-	info, err := s.f.Stat()
-	if err != nil {
-		return shardFault(s.Name, "%v", cause(err))
-	}
 	h := sha256.New()
-	if _, err := io.Copy(h, io.NewSectionReader(s.f, headerSize, info.Size()-headerSize)); err != nil {
+	if _, err := io.Copy(h, io.NewSectionReader(s.r, headerSize, s.size-headerSize)); err != nil {
 		return shardFault(s.Name, "%v", cause(err))
 	}
 	if sum := h.Sum(nil); !bytes.Equal(sum, s.Body[:]) {
