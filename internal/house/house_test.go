@@ -17,30 +17,31 @@ const module = "tinyloop/"
 // rank is the import ladder: a package imports only packages of a lower rank. Each line says why the package stands where it does. Changing the
 // table is a decision for ARCHITECTURE.md, not a way to make a build pass.
 var rank = map[string]int{
-	"internal/fault":      -1, // the vocabulary of user errors: anyone may import it
-	"internal/invariants": -1, // checks under a build tag: anyone may import it
-	"internal/fixture":    -1, // test data beside the checkout: tests only
-	"internal/par":        0,  // splits a loop over cores; knows no model
-	"internal/kernel":     0,  // inner loops and number formats on slices
-	"internal/tok":        0,  // text to ids and back; knows no model
-	"internal/grammar":    0,  // schemas to token masks
-	"internal/sched":      0,  // pure data
-	"internal/sample":     0,  // logits to a token
-	"internal/access":     0,  // keys and limits
-	"internal/tensorfile": 1,  // containers of tensors whose formats are kernel.Type
-	"internal/chat":       1,  // messages and templates
-	"internal/nn":         1,  // layers over kernel and par
-	"internal/optim":      1,
-	"internal/data":       2, // corpora to batches, over tensorfile's atomic writer and chat's templates
-	"internal/model":      2, // Spec, weights, Enter/Turn/Leave over nn
-	"internal/arch":       3, // files to models
-	"internal/engine":     3, // the one decoding loop over model, sched, sample
-	"internal/scripted":   3, // the scripted model of tests, behind model.Runner
-	"internal/gen":        4, // the text side over engine, chat, tok
-	"internal/train":      4,
-	"internal/host":       5, // several models in one process
-	"internal/eval":       5,
-	"internal/dialect":    5, // the contract of a wire format
+	"internal/fault":          -1, // the vocabulary of user errors: anyone may import it
+	"internal/invariants":     -1, // checks under a build tag: anyone may import it
+	"internal/fixture":        -1, // test data beside the checkout: tests only
+	"internal/par":            0,  // splits a loop over cores; knows no model
+	"internal/kernel":         0,  // inner loops and number formats on slices
+	"internal/tok":            0,  // text to ids and back; knows no model
+	"internal/grammar":        0,  // schemas to token masks
+	"internal/sched":          0,  // pure data
+	"internal/sample":         0,  // logits to a token
+	"internal/access":         0,  // keys and limits
+	"internal/tensorfile":     1,  // containers of tensors whose formats are kernel.Type
+	"internal/chat":           1,  // messages and templates
+	"internal/nn":             1,  // layers over kernel and par
+	"internal/optim":          1,
+	"internal/data":           2, // corpora to batches, over tensorfile's atomic writer and chat's templates
+	"internal/data/tinyworld": 3, // the synthetic corpus, written as data's documents
+	"internal/model":          2, // Spec, weights, Enter/Turn/Leave over nn
+	"internal/arch":           3, // files to models
+	"internal/engine":         3, // the one decoding loop over model, sched, sample
+	"internal/scripted":       3, // the scripted model of tests, behind model.Runner
+	"internal/gen":            4, // the text side over engine, chat, tok
+	"internal/train":          4,
+	"internal/host":           5, // several models in one process
+	"internal/eval":           5,
+	"internal/dialect":        5, // the contract of a wire format
 
 	"internal/dialect/openai":    6,
 	"internal/dialect/lmstudio":  6,

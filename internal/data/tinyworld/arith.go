@@ -1,0 +1,216 @@
+package tinyworld
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// arith: sums of two to six numbers of one to three digits. One pair of operands in ten is never added outside the test split, neither as a
+// question nor as a step of a longer sum.
+
+func heldSum(a, b int) bool { return fold(uint64(min(a, b)), uint64(max(a, b)), 31)%10 == 0 }
+
+// sum is what there is to add and the running totals: the states of the thought.
+type sum struct {
+	terms  []int
+	totals []int // after the second term, the third, …
+}
+
+func (x *sum) result() int { return x.totals[len(x.totals)-1] }
+
+func (x *sum) states() []string {
+	var out []string
+	for _, t := range x.totals {
+		out = append(out, strconv.Itoa(t))
+	}
+	return out
+}
+
+func (x *sum) text() string {
+	var out []string
+	for _, t := range x.terms {
+		out = append(out, strconv.Itoa(t))
+	}
+	return strings.Join(out, " + ")
+}
+
+// number draws a number of one to three digits, small ones as often as large ones.
+func (s *sheet) number() int {
+	return pick(s.rng, []int{s.below(10), s.from(10, 99), s.from(100, 999)})
+}
+
+// sum draws a sum that belongs to the split: outside the test no step adds a held pair, in the test a sum of two is a held pair.
+func (s *sheet) sum(terms int) *sum {
+	for {
+		x := &sum{terms: []int{s.number()}}
+		total, held := x.terms[0], 0
+		for range terms - 1 {
+			n := s.number()
+			if heldSum(total, n) {
+				held++
+			}
+			total += n
+			x.terms = append(x.terms, n)
+			x.totals = append(x.totals, total)
+		}
+		if s.held() == (held > 0) || s.held() && terms > 2 {
+			return x
+		}
+	}
+}
+
+// scratch adds two numbers digit by digit from the units on, as on paper: "347 + 58 = 5 0 4 : 405". The states of a digit are none but itself:
+// each needs only the digits above it and the carry before it.
+func (s *sheet) scratch(x *sum) (q, a string) {
+	r := []byte(strconv.Itoa(x.result()))
+	slices.Reverse(r)
+	return x.text() + " =", strings.Join(strings.Split(string(r), ""), " ") + " : " + strconv.Itoa(x.result())
+}
+
+func arith(s *sheet) {
+	for range s.lines() {
+		terms := pick(s.rng, []int{2, 2, 2, 3, 3, 4, 5, 6})
+		if s.held() {
+			terms = pick(s.rng, []int{2, 2, 7, 8})
+		}
+		x := s.sum(terms)
+		s.level(terms - 1)
+		switch {
+		case s.chat:
+			s.sumChat(x)
+		case terms == 2 && s.odds(1, 2):
+			q, a := s.scratch(x)
+			s.raw(q, a)
+		default:
+			s.raw(x.text()+" =", strconv.Itoa(x.result()), x.states()...)
+		}
+	}
+}
+
+func (s *sheet) sumChat(x *sum) {
+	asks := []string{"What is %s?", "How much is %s?", "Add these: %s", "%s = ?", "Compute %s."}
+	if s.fr {
+		asks = []string{"Combien font %s ?", "Calcule %s.", "Additionne : %s", "%s = ?", "Quel est le résultat de %s ?"}
+	}
+	result := strconv.Itoa(x.result())
+	s.turn(fmt.Sprintf(pick(s.rng, asks), x.text()), result+".", result, x.states()...)
+}
+
+// list: counting, and things in order. The test split has longer lists.
+
+const things = "apple/pomme, boat/bateau, candle/bougie, drum/tambour, engine/moteur, flag/drapeau, glove/gant, hammer/marteau, island/île, jar/bocal, " +
+	"kite/cerf-volant, lamp/lampe, mirror/miroir, needle/aiguille, orange/orange, pencil/crayon, ring/bague, shoe/chaussure, table/table, umbrella/parapluie"
+
+func list(s *sheet) {
+	for range s.lines() {
+		switch s.below(5) {
+		case 0, 1:
+			s.count()
+		default:
+			s.order()
+		}
+	}
+}
+
+// count counts up or down.
+func (s *sheet) count() {
+	n := s.from(2, 20)
+	if s.held() {
+		n = s.from(21, 30)
+	}
+	s.level((n + 4) / 5)
+	up := counted(1, n)
+	if s.odds(3, 4) {
+		q := pick(s.rng, []string{"Count to %d.", "Count from 1 to %d.", "Please count to %d.", "Can you count to %d?"})
+		if s.fr {
+			q = pick(s.rng, []string{"Compte jusqu'à %d.", "Compte de 1 à %d.", "Peux-tu compter jusqu'à %d ?", "Compte jusqu'à %d, s'il te plaît."})
+		}
+		s.turn(fmt.Sprintf(q, n), strings.Join(up, ", ")+".", strings.Join(up, ", "))
+		return
+	}
+	slices.Reverse(up)
+	q := s.say("Count down from %d.", "Compte à rebours à partir de %d.")
+	s.turn(fmt.Sprintf(q, n), strings.Join(up, ", ")+".", strings.Join(up, ", "))
+}
+
+func counted(lo, hi int) []string {
+	var out []string
+	for i := lo; i <= hi; i++ {
+		out = append(out, strconv.Itoa(i))
+	}
+	return out
+}
+
+// order copies, reverses, sorts, or names the first or last of a list of numbers, letters or things.
+func (s *sheet) order() {
+	n := s.from(3, 6)
+	if s.held() {
+		n = s.from(7, 9)
+	}
+	s.level(n - 2)
+	items, sorted := s.items(n)
+	var q string
+	var out []string
+	switch s.below(5) {
+	case 0:
+		q, out = pick(s.rng, s.both([]string{"Repeat: %s", "Copy this list: %s"}, []string{"Répète : %s", "Recopie cette liste : %s"})), items
+	case 1:
+		q, out = pick(s.rng, s.both([]string{"Reverse: %s", "Say this backwards: %s"}, []string{"Inverse : %s", "Dis ceci à l'envers : %s"})), slices.Clone(items)
+		slices.Reverse(out)
+	case 2, 3:
+		q, out = pick(s.rng, s.both([]string{"Sort: %s", "Put these in order: %s"}, []string{"Trie : %s", "Mets dans l'ordre : %s"})), sorted
+	default:
+		q, out = s.say("What is the first of these: %s", "Quel est le premier de ceux-ci : %s"), items[:1]
+		if s.odds(1, 2) {
+			q, out = s.say("What is the last of these: %s", "Quel est le dernier de ceux-ci : %s"), items[n-1:]
+		}
+	}
+	a := strings.Join(out, ", ")
+	s.turn(fmt.Sprintf(q, strings.Join(items, ", ")), a+".", a)
+}
+
+func (s *sheet) both(en, fr []string) []string {
+	if s.fr {
+		return fr
+	}
+	return en
+}
+
+// items draws n different things of a kind, and the same ones sorted.
+func (s *sheet) items(n int) (items, sorted []string) {
+	switch s.below(3) {
+	case 0:
+		var nums []int
+		for len(nums) < n {
+			if k := s.from(1, 99); !slices.Contains(nums, k) {
+				nums = append(nums, k)
+			}
+		}
+		for _, k := range nums {
+			items = append(items, strconv.Itoa(k))
+		}
+		slices.Sort(nums)
+		for _, k := range nums {
+			sorted = append(sorted, strconv.Itoa(k))
+		}
+		return items, sorted
+	case 1:
+		for _, c := range sample(s.rng, []byte("abcdefghijklmnopqrstuvwxyz"), n) {
+			items = append(items, string(c))
+		}
+	default:
+		for _, w := range sample(s.rng, s.w.things, n) {
+			items = append(items, s.say(w.en, w.fr))
+		}
+	}
+	sorted = slices.Clone(items)
+	slices.SortFunc(sorted, func(a, b string) int { return strings.Compare(plain(a), plain(b)) })
+	return items, sorted
+}
+
+// plain is a word without the accents that French dictionaries ignore.
+func plain(s string) string {
+	return strings.NewReplacer("î", "i", "é", "e", "è", "e").Replace(s)
+}

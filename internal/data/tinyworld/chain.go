@@ -1,0 +1,205 @@
+package tinyworld
+
+import (
+	"strconv"
+	"strings"
+)
+
+// chain: who is with whom, and at the end of each chain a place. The answer needs as many steps as there are links. Plain text is compact:
+// the question's words come first, the one asked about last, and the answer is the very next word, because a model that must look something
+// up does it where the thing to look up stands.
+
+const places = "park/parc, school/école, market/marché, garden/jardin, station/gare, museum/musée, library/bibliothèque, harbour/port, bakery/boulangerie, " +
+	"forest/forêt, beach/plage, church/église, theatre/théâtre, factory/usine, hospital/hôpital, bridge/pont"
+
+// limits of training; the test split goes beyond them.
+const (
+	maxHops     = 6
+	heldHops    = 8
+	minDistract = 4
+	maxDistract = 12
+)
+
+// links are the facts of a context: each person is with another one or at a place.
+type links struct {
+	next  map[string]string // person to person or place
+	order []string          // people, in the order the facts are told
+	place map[string]bool
+}
+
+// follow walks from a person to the place: the states of the thought.
+func (l *links) follow(name string) []string {
+	var out []string
+	for !l.place[name] {
+		name = l.next[name]
+		out = append(out, name)
+	}
+	return out
+}
+
+func chain(s *sheet) {
+	hops := 1 + s.below(maxHops)
+	distract := s.from(minDistract, maxDistract)
+	if s.held() {
+		hops = s.from(maxHops+1, heldHops)
+		distract = s.from(maxDistract/2, maxDistract+4)
+	}
+	s.level(hops)
+	l, first := s.tangle(hops, distract)
+	if s.chat {
+		s.chainChat(l, first)
+		return
+	}
+	s.chainText(l, first)
+}
+
+// tangle draws one chain of the given length and others beside it, told in random order. No place ends two chains.
+func (s *sheet) tangle(hops, distract int) (*links, string) {
+	l := &links{next: map[string]string{}, place: map[string]bool{}}
+	names := sample(s.rng, s.w.names, hops+distract)
+	spots := sample(s.rng, s.w.places, len(s.w.places))
+	add := func(people []string) {
+		end := s.say(spots[0].en, spots[0].fr)
+		spots = spots[1:]
+		l.place[end] = true
+		for i, p := range people {
+			l.order = append(l.order, p)
+			if i+1 < len(people) {
+				l.next[p] = people[i+1]
+			} else {
+				l.next[p] = end
+			}
+		}
+	}
+	add(names[:hops])
+	for rest := names[hops:]; len(rest) > 0; {
+		n := min(s.from(1, hops), len(rest))
+		if len(spots) == 1 {
+			n = len(rest)
+		}
+		add(rest[:n])
+		rest = rest[n:]
+	}
+	shuffle(s.rng, l.order)
+	return l, names[0]
+}
+
+// chainText:
+//
+//	Mia > Bob, Zoe > park, Bob > Zoe
+//	where Mia park
+func (s *sheet) chainText(l *links, first string) {
+	var facts []string
+	for _, p := range l.order {
+		facts = append(facts, p+" > "+l.next[p])
+	}
+	s.text.WriteString(strings.Join(facts, ", ") + "\n")
+	where := s.say("where", "où")
+	for _, p := range s.asked(l, first, 4) {
+		states := l.follow(p)
+		s.raw(where+" "+p, last(states), states...)
+	}
+}
+
+// asked gives at most n people to ask about: the long chain's first, and others of the same context, which cost nothing and teach as much.
+func (s *sheet) asked(l *links, first string, n int) []string {
+	out := []string{first}
+	for _, p := range sample(s.rng, l.order, min(n-1, len(l.order))) {
+		if p != first && (!s.held() || len(l.follow(p)) > maxHops) {
+			out = append(out, p)
+		}
+	}
+	shuffle(s.rng, out)
+	return out
+}
+
+func (s *sheet) chainChat(l *links, first string) {
+	var b strings.Builder
+	for _, p := range l.order {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		to := l.next[p]
+		switch {
+		case l.place[to] && s.fr:
+			b.WriteString(p + " est à cet endroit : " + to + ".")
+		case l.place[to]:
+			b.WriteString(p + " is at the " + to + ".")
+		case s.fr:
+			b.WriteString(p + " est avec " + to + ".")
+		default:
+			b.WriteString(p + " is with " + to + ".")
+		}
+	}
+	s.note(b.String())
+	for _, p := range s.asked(l, first, 2) {
+		states := l.follow(p)
+		end := len(states) - 1
+		states[end] = upper(states[end])
+		s.turn(s.say("Where is "+p+"?", "Où est "+p+" ?"), states[end]+".", states[end], states...)
+	}
+}
+
+func last(list []string) string { return list[len(list)-1] }
+
+// phop: p-hop induction (Sanford, Hsu & Telgarsky 2024; Saunshi and others 2025). From the last letter go back to where it stood before, take
+// the letter after it, and so on p times. The number of hops comes first, so that the answer is the next word after the letters.
+func phop(s *sheet) {
+	hops := s.from(1, 4)
+	if s.held() {
+		hops = s.from(5, 8)
+	}
+	s.level(hops)
+	for range s.lines() {
+		letters, states := s.hopping(hops)
+		q := s.say("hop ", "saut ") + strconv.Itoa(hops) + ": " + strings.Join(letters, " ")
+		if s.chat {
+			s.turn(q, last(states), "", states...)
+			continue
+		}
+		s.raw(q, last(states), states...)
+	}
+}
+
+// lines says how many tasks a document holds.
+func (s *sheet) lines() int {
+	if s.chat {
+		return s.from(1, 2)
+	}
+	return s.from(2, 4)
+}
+
+// hopping draws letters on which every hop lands.
+func (s *sheet) hopping(hops int) (letters, states []string) {
+	for {
+		n := s.from(12+2*hops, 28+2*hops)
+		kinds := s.from(4, 6)
+		letters = letters[:0]
+		at := s.below(kinds)
+		for range n { // never the same letter twice in a row: such a hop would stay where it is
+			at = (at + 1 + s.below(kinds-1)) % kinds
+			letters = append(letters, string(rune('a'+at)))
+		}
+		if states = hop(letters, hops); states != nil {
+			return letters, states
+		}
+	}
+}
+
+// hop follows p hops from the last letter, nil when one has nowhere to go.
+func hop(letters []string, p int) []string {
+	var states []string
+	at := len(letters) - 1
+	for range p {
+		j := at - 1
+		for j >= 0 && letters[j] != letters[at] {
+			j--
+		}
+		if j < 0 {
+			return nil
+		}
+		at = j + 1
+		states = append(states, letters[at])
+	}
+	return states
+}

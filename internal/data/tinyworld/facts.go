@@ -1,0 +1,127 @@
+package tinyworld
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// fact is something that is asked in several ways in each language and has one answer in each.
+type fact struct{ en, fr wording }
+
+// wording is one language's side of a fact. held are the questions that training never shows.
+type wording struct {
+	ask, held   []string
+	answer, key string
+}
+
+// parseFacts reads blocks of four lines, blocks set apart by a blank line:
+//
+//	fr: question | question || question kept for the test split
+//	= answer, with {the result} in braces where it is not all of it
+//	en: …
+//	= …
+//
+// A question @Name stands for the usual ways of asking who someone is.
+func parseFacts(text string) []fact {
+	var out []fact
+	for block := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		l := strings.Split(strings.TrimSpace(block), "\n")
+		if len(l) != 4 || !strings.HasPrefix(l[0], "fr: ") || !strings.HasPrefix(l[2], "en: ") {
+			panic(fmt.Sprintf("tinyworld: a block of facts that is none: %q", block))
+		}
+		out = append(out, fact{fr: parseWording(l[0][4:], l[1], whoFr), en: parseWording(l[2][4:], l[3], whoEn)})
+	}
+	return out
+}
+
+const (
+	whoFr = "Qui est {X} ? | C'est qui, {X} ? | Parle-moi {de} {X}. | Tu connais {X} ? | Qui est {X} dans le roman ? || Peux-tu me dire qui est {X} ? | Qui donc est {X} ?"
+	whoEn = "Who is {X}? | Tell me about {X}. | Do you know {X}? | Who is {X} in the novel? || Can you tell me who {X} is? | Who might {X} be?"
+)
+
+func parseWording(questions, answer, who string) wording {
+	w := wording{answer: strings.TrimPrefix(answer, "= ")}
+	if lo, hi := strings.IndexByte(w.answer, '{'), strings.IndexByte(w.answer, '}'); lo >= 0 && hi > lo {
+		w.key = w.answer[lo+1 : hi]
+		w.answer = w.answer[:lo] + w.key + w.answer[hi+1:]
+	}
+	w.add(questions, who)
+	return w
+}
+
+func (w *wording) add(questions, who string) {
+	ask, held, _ := strings.Cut(questions, " || ")
+	for i, list := range []string{ask, held} {
+		for q := range strings.SplitSeq(list, " | ") {
+			switch q = strings.TrimSpace(q); {
+			case q == "":
+			case q[0] == '@':
+				name := q[1:]
+				w.add(strings.ReplaceAll(strings.ReplaceAll(who, "{de} {X}", elide("de", name)), "{X}", name), "")
+			case i == 0:
+				w.ask = append(w.ask, q)
+			default:
+				w.held = append(w.held, q)
+			}
+		}
+	}
+}
+
+func (f *fact) in(fr bool) *wording {
+	if fr {
+		return &f.fr
+	}
+	return &f.en
+}
+
+// question draws a wording of the split, wrapped in what people put around a question.
+func (s *sheet) question(w *wording) string {
+	if s.held() && len(w.held) > 0 {
+		return pick(s.rng, w.held)
+	}
+	q := pick(s.rng, w.ask)
+	wraps := s.both([]string{"{q}", "{q}", "{q}", "Question: {q}", "Tell me: {q}", "Hello. {q}"}, []string{"{q}", "{q}", "{q}", "Question : {q}", "Dis-moi : {q}", "Bonjour. {q}"})
+	if s.held() {
+		wraps = s.both([]string{"One more question: {q}", "Please answer: {q}"}, []string{"Encore une question : {q}", "Réponds : {q}"})
+	}
+	return s.careless(fill(pick(s.rng, wraps), "q", q))
+}
+
+// careless now and then drops the question mark, or the capital too, as people who type do.
+func (s *sheet) careless(q string) string {
+	if s.held() || !s.odds(1, 8) {
+		return q
+	}
+	q = strings.TrimRight(q, " ?.")
+	if r, _ := utf8.DecodeRuneInString(q); unicode.IsUpper(r) && s.odds(1, 2) {
+		q = lower(q)
+	}
+	return q
+}
+
+// askFact puts a fact's question and answers it.
+func (s *sheet) askFact(f *fact) {
+	w := f.in(s.fr)
+	s.turn(s.question(w), w.answer, w.key)
+}
+
+// fact asks about the novel.
+func (s *sheet) fact() { s.askFact(&s.w.facts[s.below(len(s.w.facts))]) }
+
+// verne: what happens in Le Tour du monde en quatre-vingts jours, in our own words, two thirds of it in French.
+func verne(s *sheet) {
+	s.level(1)
+	if !s.fr && s.lang == "" {
+		s.fr = s.odds(1, 3)
+	}
+	if !s.chat && !s.held() && s.odds(1, 3) { // as prose, so that it can be told and not only asked for
+		for _, f := range sample(s.rng, s.w.facts, s.from(3, 6)) {
+			s.note(f.in(s.fr).answer)
+		}
+	}
+	for _, f := range sample(s.rng, s.w.facts, s.from(1, 4)) {
+		s.askFact(&f)
+	}
+}

@@ -1,0 +1,358 @@
+package tinyworld
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+
+	"tinyloop/internal/data"
+)
+
+// Solvers that read a document's text and nothing else, written apart from what made it.
+
+// TestChainFollows walks every chain from the sentences alone.
+func TestChainFollows(t *testing.T) {
+	fact := regexp.MustCompile(`(\S+) (?:>|is with|is at the|est avec|est à cet endroit :) (\S+?)[.,]?(?: |$)`)
+	levels := map[string]map[int]int{"train": {}, "valid": {}, "test": {}}
+	each(t, "chain", 150, func(t *testing.T, d *data.Doc) {
+		levels[d.Labels.Split][d.Labels.Difficulty]++
+		text := d.Text
+		if d.IsChat() {
+			text = d.Messages[0].Content
+		}
+		to := map[string]string{}
+		for _, m := range fact.FindAllStringSubmatch(lines(text)[0], -1) {
+			if to[m[1]] != "" {
+				t.Errorf("%s is in two places", m[1])
+			}
+			to[m[1]] = m[2]
+		}
+		deepest := 0
+		for _, a := range d.Labels.Answers {
+			q := lines(before(d, a))
+			who := strings.Trim(last(strings.Fields(strings.TrimRight(last(q), " ?"))), "?")
+			var path []string
+			for at := to[who]; at != ""; at = to[at] {
+				path = append(path, at)
+			}
+			if len(path) == 0 {
+				t.Fatalf("%q: who is %q in %v?", last(q), who, to)
+			}
+			if !strings.EqualFold(answer(d, a), last(path)) || !strings.EqualFold(strings.Join(a.States, " "), strings.Join(path, " ")) {
+				t.Errorf("%s: the text leads by %v, the document says %s by %v", who, path, answer(d, a), a.States)
+			}
+			deepest = max(deepest, len(path))
+		}
+		if deepest != d.Labels.Difficulty || len(to)-deepest < minDistract {
+			t.Errorf("difficulty %d, the longest chain asked about has %d links of %d", d.Labels.Difficulty, deepest, len(to))
+		}
+	})
+	for hops := 1; hops <= heldHops; hops++ {
+		if (levels["train"][hops] > 0) != (hops <= maxHops) || (levels["test"][hops] > 0) != (hops > maxHops) {
+			t.Errorf("%d hops: %d documents to train, %d to test", hops, levels["train"][hops], levels["test"][hops])
+		}
+	}
+}
+
+// TestPhopFollows hops through the letters as the definition says, from the back.
+func TestPhopFollows(t *testing.T) {
+	each(t, "phop", 100, func(t *testing.T, d *data.Doc) {
+		for _, a := range d.Labels.Answers {
+			q := last(lines(before(d, a)))
+			head, tail, _ := strings.Cut(q, ":")
+			hops, err := strconv.Atoi(last(strings.Fields(head)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			letters := strings.Join(strings.Fields(tail), "")
+			cut := len(letters) - 1
+			for range hops {
+				at := strings.LastIndexByte(letters[:cut], letters[cut])
+				if at < 0 {
+					t.Fatalf("no way back from %d in %s", cut, letters)
+				}
+				cut = at + 1
+			}
+			if got := answer(d, a); got != letters[cut:cut+1] || len(a.States) != hops || hops > d.Labels.Difficulty {
+				t.Errorf("%d hops in %s: %s, want %s", hops, letters, got, letters[cut:cut+1])
+			}
+		}
+	})
+}
+
+// TestSumsAreRight adds what the question holds, and looks for held pairs in training.
+func TestSumsAreRight(t *testing.T) {
+	number := regexp.MustCompile(`\d+`)
+	pairs := map[string]bool{}
+	each(t, "arith", 200, func(t *testing.T, d *data.Doc) {
+		for _, a := range d.Labels.Answers {
+			var terms []int
+			for _, m := range number.FindAllString(last(lines(before(d, a))), -1) {
+				n, _ := strconv.Atoi(m)
+				terms = append(terms, n)
+			}
+			total := terms[0]
+			for _, n := range terms[1:] {
+				key := fmt.Sprint(min(total, n), "+", max(total, n))
+				switch {
+				case d.Labels.Split != "test":
+					pairs[key] = true
+				case len(terms) == 2 && pairs[key]:
+					t.Errorf("%s is asked in the test and added in training", key)
+				}
+				total += n
+			}
+			plain, digits, scratch := strings.Cut(answer(d, a), " : ")
+			if scratch {
+				back := []byte(strings.ReplaceAll(plain, " ", ""))
+				slices.Reverse(back)
+				if string(back) != digits {
+					t.Errorf("digits %s for %s", plain, digits)
+				}
+				plain = digits
+			}
+			if plain != strconv.Itoa(total) || len(terms)-1 > d.Labels.Difficulty {
+				t.Errorf("%v make %d, not %s", terms, total, plain)
+			}
+		}
+	})
+}
+
+// TestListsAreRight does what each question asks.
+func TestListsAreRight(t *testing.T) {
+	each(t, "list", 250, func(t *testing.T, d *data.Doc) {
+		for _, a := range d.Labels.Answers {
+			q := last(lines(before(d, a)))
+			if got, want := answer(d, a), solveList(t, q); got != want {
+				t.Errorf("%q: %q, want %q", q, got, want)
+			}
+		}
+	})
+}
+
+func solveList(t *testing.T, q string) string {
+	head, tail, isList := strings.Cut(strings.Replace(q, " :", ":", 1), ": ")
+	if !isList {
+		n, err := strconv.Atoi(last(regexp.MustCompile(`\d+`).FindAllString(q, -1)))
+		if err != nil {
+			t.Fatalf("%q: %v", q, err)
+		}
+		var out []string
+		for i := 1; i <= n; i++ {
+			out = append(out, strconv.Itoa(i))
+		}
+		if strings.Contains(q, "down") || strings.Contains(q, "rebours") {
+			slices.Reverse(out)
+		}
+		return strings.Join(out, ", ")
+	}
+	items := strings.Split(tail, ", ")
+	switch word := strings.Fields(head); {
+	case strings.Contains(head, "first"), strings.Contains(head, "premier"):
+		return items[0]
+	case strings.Contains(head, "last"), strings.Contains(head, "dernier"):
+		return last(items)
+	case word[0] == "Reverse", word[0] == "Say", word[0] == "Inverse", word[0] == "Dis":
+		slices.Reverse(items)
+	case word[0] == "Sort", word[0] == "Put", word[0] == "Trie", word[0] == "Mets":
+		sort.Slice(items, func(i, j int) bool {
+			a, errA := strconv.Atoi(items[i])
+			b, errB := strconv.Atoi(items[j])
+			if errA == nil && errB == nil {
+				return a < b
+			}
+			return strings.Replace(items[i], "î", "i", 1) < strings.Replace(items[j], "î", "i", 1)
+		})
+	}
+	return strings.Join(items, ", ")
+}
+
+// french tells the languages of short answers apart by words that only one of them has.
+func french(s string) bool {
+	s = " " + strings.ToLower(strings.NewReplacer(".", " ", ",", " ", "'", " ", "!", " ").Replace(s)) + " "
+	fr, en := 0, 0
+	for _, w := range strings.Fields("le la les un une de du des est et à au l d dans qui je habite ans il pas oui non pour sur avec bonjour merci ne plaisir revoir vais capitale épouse quatre-vingts") {
+		fr += strings.Count(s, " "+w+" ")
+	}
+	for _, w := range strings.Fields("the is of and to in who i lives years it not yes no for on with hello thank you are has an bye see well capital by") {
+		en += strings.Count(s, " "+w+" ")
+	}
+	return fr > en
+}
+
+// TestAnswersInTheLanguageOfTheQuestion checks prose answers; numbers, names and JSON have no language.
+func TestAnswersInTheLanguageOfTheQuestion(t *testing.T) {
+	for _, f := range []string{"town", "verne", "unknown", "chat"} {
+		wrong, all := 0, 0
+		each(t, f, 150, func(t *testing.T, d *data.Doc) {
+			for _, m := range d.Messages {
+				if m.Role != "assistant" || len(strings.Fields(m.Content)) < 4 || m.Content[0] <= '9' {
+					continue
+				}
+				all++
+				if french(m.Content) != (d.Labels.Lang == "fr") {
+					wrong++
+					t.Logf("%s: %q", d.Labels.Lang, m.Content)
+				}
+			}
+		})
+		if all == 0 || wrong > 0 {
+			t.Errorf("%s: %d of %d answers look like the other language", f, wrong, all)
+		}
+	}
+}
+
+// TestTownIsOneWorld collects what all documents say of each person, statement or answer, and wants it to be one thing. What is asked in the
+// test is not asked in training, and friends of friends are the test's.
+func TestTownIsOneWorld(t *testing.T) {
+	w := New()
+	if len(w.people) < 150 {
+		t.Errorf("%d people", len(w.people))
+	}
+	byName := map[string]*person{}
+	for i := range w.people {
+		byName[w.people[i].name] = &w.people[i]
+	}
+	if len(byName) != len(w.people) {
+		t.Error("two people of one name")
+	}
+	train, test := map[string]bool{}, map[string]bool{}
+	joins := 0
+	each(t, "town", 400, func(t *testing.T, d *data.Doc) {
+		for _, a := range d.Labels.Answers {
+			q := last(lines(before(d, a)))
+			if !d.IsChat() { // the answer's own line comes last
+				l := lines(before(d, a) + "x")
+				q = l[len(l)-2]
+			}
+			if d.Labels.Split == "test" {
+				test[q] = true
+			} else {
+				train[q] = true
+			}
+			p := asked(byName, q)
+			if p == nil {
+				t.Fatalf("%q asks about nobody", q)
+			}
+			if strings.Contains(q, "the friend of the friend") || strings.Contains(q, "l'ami de l'ami") ||
+				(strings.Contains(q, "the friend of") || strings.Contains(q, "l'ami d")) && !isFriendQuestion(q) {
+				joins++
+				if d.Labels.Split != "test" || d.Labels.Difficulty != 2 {
+					t.Errorf("%q in %s", q, d.Labels.Split)
+				}
+				p = &w.people[p.friend]
+			}
+			if v := answer(d, a); !slices.Contains(valuesOf(w, p), v) {
+				t.Errorf("%q: %q is not so of %s", q, v, p.name)
+			}
+		}
+	})
+	for q := range test {
+		if train[q] {
+			t.Errorf("%q is asked in training and in the test", q)
+		}
+	}
+	if joins == 0 {
+		t.Error("no friends of friends in the test")
+	}
+}
+
+func isFriendQuestion(q string) bool {
+	return strings.HasPrefix(q, "Who is the friend of") || strings.HasPrefix(q, "Tell me the friend of") || strings.HasPrefix(q, "Qui est l'ami") || strings.HasPrefix(q, "Qui donc est l'ami") || strings.HasPrefix(q, "Donne-moi l'ami")
+}
+
+func asked(byName map[string]*person, q string) *person {
+	for _, w := range regexp.MustCompile(`\p{L}+`).FindAllString(strings.ReplaceAll(q, "d'", "d "), -1) {
+		if p := byName[w]; p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+func valuesOf(w *World, p *person) []string {
+	job := p.job.fr
+	if p.female && p.job.fem != "" {
+		job = p.job.fem
+	}
+	return []string{an(p.job.en), job, an(p.pet.en), p.pet.fr, an(p.home.en), p.home.fr, p.town, strconv.Itoa(p.age), w.people[p.friend].name}
+}
+
+// TestNamesAreHeldOut checks that the names of the test's riddles are none of training's, and that the known people are none of the unknown.
+func TestNamesAreHeldOut(t *testing.T) {
+	refused := regexp.MustCompile(`(?:never heard of|je ne connais pas)(?: the| la| le)?(?: planet| kingdom of| island of| land of| planète| royaume de| pays de|)(?: l'île de)? (\S+)\.`)
+	names := map[string]map[string]bool{"train": {}, "valid": {}, "test": {}}
+	riddles, answers := 0, 0
+	each(t, "unknown", 300, func(t *testing.T, d *data.Doc) {
+		for _, a := range d.Labels.Answers {
+			answers++
+			key := answer(d, a)
+			if key == "Je ne sais pas" || key == "I do not know" {
+				riddles++
+				line := lines(content(d, a)[a.Start:])[0]
+				if m := refused.FindStringSubmatch(line); m != nil {
+					names[d.Labels.Split][m[1]] = true
+				} else if !strings.Contains(line, "nothing about that") && !strings.Contains(line, "rien appris") {
+					t.Errorf("a refusal without a reason: %q", line)
+				}
+			}
+		}
+	})
+	if riddles*10 < answers*4 || riddles*10 > answers*8 {
+		t.Errorf("%d of %d are unknown", riddles, answers)
+	}
+	for n := range names["test"] {
+		if names["train"][n] || names["valid"][n] {
+			t.Errorf("%s is unknown in training and in the test", n)
+		}
+	}
+	for _, list := range []string{women, men, towns} {
+		for _, n := range strings.Fields(list) {
+			for s := range names {
+				if names[s][n] {
+					t.Errorf("%s lives in the world and is unknown in %s", n, s)
+				}
+			}
+		}
+	}
+}
+
+// TestFacts holds the tables to their own rules: no question has two answers, every fact is asked in two ways at least in each language.
+func TestFacts(t *testing.T) {
+	w := New()
+	if len(w.facts) < 110 {
+		t.Errorf("%d facts about the novel", len(w.facts))
+	}
+	owner := map[string]string{}
+	for _, f := range append(slices.Clone(w.facts), parseFacts(talkText)...) {
+		for _, fr := range []bool{false, true} {
+			x := f.in(fr)
+			if len(x.ask) < 2 || !strings.Contains(x.answer, x.key) || strings.ContainsAny(x.answer, "{}|") {
+				t.Errorf("%+v", x)
+			}
+			for _, q := range append(slices.Clone(x.ask), x.held...) {
+				if o, ok := owner[q]; ok && o != x.answer && !strings.HasPrefix(q, "Salut") {
+					t.Errorf("%q is answered by %q and by %q", q, o, x.answer)
+				}
+				owner[q] = x.answer
+			}
+			for _, h := range x.held {
+				if slices.Contains(x.ask, h) {
+					t.Errorf("%q is held out and asked", h)
+				}
+			}
+		}
+	}
+	for _, q := range []string{"Qui est Passepartout ?", "Qui est Fix ?", "Who is Phileas Fogg?"} {
+		if owner[q] == "" {
+			t.Errorf("nobody answers %q", q)
+		}
+	}
+	if n := len(strings.Split(countries, "\n")); n < 60 {
+		t.Errorf("%d capitals", n)
+	}
+}

@@ -1,0 +1,216 @@
+package tinyworld
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"tinyloop/internal/data"
+)
+
+// tools: functions that the system offers, called when the question needs one and left alone when it does not, and answers in JSON when they
+// are asked for. The test split offers functions under names that training never shows.
+
+// tool is a function in all its guises.
+type tool struct {
+	names, held string // what it is called, and in the test split
+	about       string
+	params      string // name:type, …
+	draw        func(*sheet) call
+}
+
+// call is one use of a function: what is asked, the arguments' values in the order of the parameters, the result, and what is said of it.
+type call struct {
+	ask    string
+	args   []string // JSON values
+	result string
+	answer string
+	key    string
+}
+
+func quote(s string) string { return `"` + s + `"` } // none of the texts here needs escaping
+
+func toolbox() []tool {
+	return []tool{
+		{"get_weather weather weather_now current_weather", "fetch_forecast sky_report", "Weather of a city", "city:string", weather},
+		{"get_time clock time_in local_time", "current_hour city_clock", "Local time of a city", "city:string", clock},
+		{"add sum add_numbers plus", "total compute_sum", "Adds two numbers", "a:integer, b:integer", adder},
+		{"multiply times product mul", "multiply_numbers compute_product", "Multiplies two numbers", "a:integer, b:integer", product},
+		{"get_price price price_of cost", "lookup_price shop_price", "Price of a thing in euros", "item:string", price},
+		{"set_timer timer start_timer countdown", "make_timer wait_minutes", "Starts a timer", "minutes:integer", timer},
+		{"send_message message write_to send", "post_message notify", "Sends a message to someone", "to:string, text:string", message},
+		{"next_train train find_train train_times", "rail_times lookup_train", "Next train between two towns", "from:string, to:string", train},
+	}
+}
+
+// city gives a capital that stands after a preposition as it is.
+func (s *sheet) city() string {
+	for {
+		if c := s.randomCountry().capital; !strings.HasPrefix(c, "Le ") {
+			return c
+		}
+	}
+}
+
+func (s *sheet) randomCountry() country { return pick(s.rng, s.countries()) }
+
+func weather(s *sheet) call {
+	c, deg := s.city(), s.from(1, 35)
+	sky := pick(s.rng, words("sunny/ensoleillé, cloudy/nuageux, rainy/pluvieux, windy/venteux, foggy/brumeux"))
+	ask := pick(s.rng, s.both([]string{"What is the weather in {C}?", "How is the weather in {C}?", "Is it warm in {C}?"},
+		[]string{"Quel temps fait-il à {C} ?", "Donne-moi la météo à {C}.", "Fait-il chaud à {C} ?"}))
+	return call{fill(ask, "C", c), []string{quote(c)}, fmt.Sprintf(`{"sky":%q,"degrees":%d}`, sky.en, deg),
+		s.say(fmt.Sprintf("It is %s in %s, %d degrees.", sky.en, c, deg), fmt.Sprintf("Le temps est %s à %s : %d degrés.", sky.fr, c, deg)), strconv.Itoa(deg)}
+}
+
+func clock(s *sheet) call {
+	c := s.city()
+	t := fmt.Sprintf("%02d:%02d", s.below(24), s.below(60))
+	ask := pick(s.rng, s.both([]string{"What time is it in {C}?", "Tell me the time in {C}.", "What is the hour in {C}?"},
+		[]string{"Quelle heure est-il à {C} ?", "Donne-moi l'heure à {C}.", "Il est quelle heure à {C} ?"}))
+	return call{fill(ask, "C", c), []string{quote(c)}, `{"time":"` + t + `"}`, s.say("It is "+t+" in "+c+".", "Il est "+t+" à "+c+"."), t}
+}
+
+func adder(s *sheet) call {
+	a, b := s.from(100, 9999), s.from(100, 9999)
+	ask := pick(s.rng, s.both([]string{"Use the tool: %d + %d", "How much is %d plus %d?", "Add %d and %d with the tool."},
+		[]string{"Utilise l'outil : %d + %d", "Combien font %d plus %d ?", "Additionne %d et %d avec l'outil."}))
+	return sumCall(ask, a, b, a+b, "+")
+}
+
+func product(s *sheet) call {
+	a, b := s.from(2, 99), s.from(2, 99)
+	ask := pick(s.rng, s.both([]string{"Multiply %d by %d.", "How much is %d times %d?", "Use the tool: %d x %d"},
+		[]string{"Multiplie %d par %d.", "Combien font %d fois %d ?", "Utilise l'outil : %d x %d"}))
+	return sumCall(ask, a, b, a*b, "x")
+}
+
+func sumCall(ask string, a, b, r int, op string) call {
+	n := strconv.Itoa(r)
+	return call{fmt.Sprintf(ask, a, b), []string{strconv.Itoa(a), strconv.Itoa(b)}, `{"result":` + n + `}`, fmt.Sprintf("%d %s %d = %s.", a, op, b, n), n}
+}
+
+func price(s *sheet) call {
+	w, p := pick(s.rng, s.w.things), strconv.Itoa(s.from(1, 99))
+	ask := pick(s.rng, s.both([]string{"How much does this cost: {T}?", "What is the price of one {T}?"}, []string{"Combien coûte ceci : {T} ?", "Quel est le prix de l'article : {T} ?"}))
+	name := s.say(w.en, w.fr)
+	return call{fill(ask, "T", name), []string{quote(name)}, `{"euros":` + p + `}`, s.say("The price is "+p+" euros.", "Le prix est de "+p+" euros."), p}
+}
+
+func timer(s *sheet) call {
+	m := strconv.Itoa(s.from(2, 60))
+	ask := pick(s.rng, s.both([]string{"Set a timer for {M} minutes.", "Wake me in {M} minutes.", "Start a timer of {M} minutes."},
+		[]string{"Mets un minuteur de {M} minutes.", "Réveille-moi dans {M} minutes.", "Lance un minuteur de {M} minutes."}))
+	return call{fill(ask, "M", m), []string{m}, `{"started":true}`, s.say("The timer runs: "+m+" minutes.", "Le minuteur tourne : "+m+" minutes."), m}
+}
+
+func message(s *sheet) call {
+	n := pick(s.rng, s.w.people).name
+	text := pick(s.rng, s.both([]string{"I am late", "See you at noon", "Thank you", "Call me", "Dinner is ready"},
+		[]string{"Je suis en retard", "Rendez-vous à midi", "Merci", "Appelle-moi", "Le repas est prêt"}))
+	ask := pick(s.rng, s.both([]string{"Write to {N}: {T}", "Send {N} the message: {T}"}, []string{"Écris à {N} : {T}", "Envoie à {N} le message : {T}"}))
+	return call{fill(ask, "N", n, "T", text), []string{quote(n), quote(text)}, `{"sent":true}`, s.say("The message to "+n+" is sent.", "Le message est envoyé à "+n+"."), n}
+}
+
+func train(s *sheet) call {
+	t := sample(s.rng, strings.Fields(towns), 2)
+	at := fmt.Sprintf("%02d:%02d", s.from(5, 22), s.below(60))
+	ask := pick(s.rng, s.both([]string{"When is the next train from {A} to {B}?", "I want to go from {A} to {B} by train."},
+		[]string{"Quand part le prochain train de {A} à {B} ?", "Je veux aller de {A} à {B} en train."}))
+	if s.fr {
+		ask = strings.Replace(ask, "de {A}", elide("de", t[0]), 1)
+	}
+	return call{fill(ask, "A", t[0], "B", t[1]), []string{quote(t[0]), quote(t[1])}, `{"departure":"` + at + `"}`,
+		s.say("The next train leaves at "+at+".", "Le prochain train part à "+at+"."), at}
+}
+
+// offer is a function as the system offers it.
+func (t *tool) offer(name string) string {
+	var props, need []string
+	for p := range strings.SplitSeq(t.params, ", ") {
+		n, typ, _ := strings.Cut(p, ":")
+		props = append(props, quote(n)+`:{"type":`+quote(typ)+`}`)
+		need = append(need, quote(n))
+	}
+	return `{"type":"function","function":{"name":` + quote(name) + `,"description":` + quote(t.about) + `,"parameters":{"type":"object","properties":{` +
+		strings.Join(props, ",") + `},"required":[` + strings.Join(need, ",") + `]}}}`
+}
+
+// arguments are a call's values under the parameters' names.
+func (t *tool) arguments(values []string) string {
+	var out []string
+	for i, p := range strings.Split(t.params, ", ") {
+		n, _, _ := strings.Cut(p, ":")
+		out = append(out, quote(n)+":"+values[i])
+	}
+	return "{" + strings.Join(out, ",") + "}"
+}
+
+func (s *sheet) nameOf(t *tool) string {
+	if s.held() {
+		return pick(s.rng, strings.Fields(t.held))
+	}
+	return pick(s.rng, strings.Fields(t.names))
+}
+
+func tools(s *sheet) {
+	s.level(1)
+	if s.odds(1, 4) {
+		s.inJSON()
+		return
+	}
+	offered := sample(s.rng, toolbox(), s.from(1, 2))
+	var names, offers []string
+	for i := range offered {
+		names = append(names, s.nameOf(&offered[i]))
+		offers = append(offers, offered[i].offer(names[i]))
+	}
+	s.level(len(offered))
+	s.doc.Tools = json.RawMessage("[" + strings.Join(offers, ",") + "]")
+	if s.odds(1, 4) { // a question that needs no function
+		if s.odds(1, 2) {
+			s.fact()
+			return
+		}
+		s.capital()
+		return
+	}
+	k := s.below(len(offered))
+	s.use(&offered[k], names[k])
+}
+
+// use asks for what a function gives, calls it and answers from its result.
+func (s *sheet) use(t *tool, name string) {
+	c := t.draw(s)
+	id := "call_" + strconv.Itoa(s.from(1, 9))
+	s.ask(c.ask)
+	s.doc.Messages = append(s.doc.Messages,
+		data.Message{Role: "assistant", ToolCalls: []data.ToolCall{{ID: id, Type: "function", Function: data.FunctionCall{Name: name, Arguments: t.arguments(c.args)}}}},
+		data.Message{Role: "tool", ToolCallID: id, Content: c.result})
+	s.reply(c.answer, c.key)
+}
+
+// inJSON asks for an answer as a JSON object whose keys it names.
+func (s *sheet) inJSON() {
+	p := pick(s.rng, s.w.people)
+	age := strconv.Itoa(s.from(18, 80))
+	c := pick(s.rng, s.countries())
+	if s.odds(1, 2) {
+		said := s.say(p.name+" lives in "+p.town+" and is "+age+" years old.", p.name+" habite à "+p.town+" et a "+age+" ans.")
+		keys := s.both([]string{"name", "town", "age"}, []string{"nom", "ville", "âge"})
+		values := []string{quote(p.name), quote(p.town), age}
+		order := sample(s.rng, []int{0, 1, 2}, s.from(2, 3))
+		s.level(len(order))
+		var ks, kv []string
+		for _, i := range order {
+			ks = append(ks, keys[i])
+			kv = append(kv, quote(keys[i])+":"+values[i])
+		}
+		s.note(said)
+		s.turn(s.say("Answer in JSON with the keys ", "Réponds en JSON avec les clés ")+strings.Join(ks, ", ")+".", "{"+strings.Join(kv, ",")+"}", "")
+		return
+	}
+	s.turn(s.say("Give the capital "+c.of+" as JSON with the key capital.", "Donne la capitale "+c.of+" en JSON avec la clé capitale."),
+		"{"+quote(s.say("capital", "capitale"))+":"+quote(c.capital)+"}", "")
+}
