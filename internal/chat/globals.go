@@ -20,12 +20,13 @@ const (
 	maxLoops    = 200_000  // passes through loops
 	maxCalls    = 50_000   // macro calls
 	maxFrames   = 4_000    // Go stack frames: macros that call themselves
+	maxIndex    = 1 << 20  // ends of slices with a step
 	renderLimit = 2 * time.Second
 )
 
 var errBudget = errors.New("it does not come to an end within bounds")
 
-// budget is what one render may still spend.
+// budget is what one run of a template may still spend. The clock runs on over all runs of one Render.
 type budget struct {
 	start time.Time
 	bytes int
@@ -35,9 +36,6 @@ type budget struct {
 
 // charge takes n bytes off and looks at the clock.
 func (b *budget) charge(n int) error {
-	if b.start.IsZero() {
-		b.start = time.Now()
-	}
 	b.bytes += n
 	if n < 0 || b.bytes > maxKept || time.Since(b.start) > renderLimit {
 		return errBudget
@@ -62,6 +60,7 @@ func globals(r *Render, b *budget, text func(string) string) map[string]jinja.Va
 	set(fnEnter, b.enter)
 	set(fnKeep, b.keep)
 	set(fnTimes, b.times)
+	set(fnBound, bounded)
 	set(fnLazy, func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
 		return jinja.Undefined(), errors.New("tojson needs a list here, not a generator")
 	})
@@ -254,6 +253,14 @@ func (b *budget) times(args []jinja.Value, _ map[string]jinja.Value) (jinja.Valu
 		return jinja.NewFloat(number(x) * number(y)), nil
 	}
 	return x, fmt.Errorf("%s and %s cannot be multiplied", clip(x.String()), clip(y.String()))
+}
+
+// bounded keeps an index within the length of any value.
+func bounded(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	if !args[0].IsNumber() {
+		return args[0], nil
+	}
+	return jinja.NewInt(int64(min(max(number(args[0]), -maxIndex), maxIndex))), nil
 }
 
 func number(v jinja.Value) float64 {

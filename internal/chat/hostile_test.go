@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,34 +12,36 @@ import (
 // A template comes with a model file: whatever it does ends, soon, with an error or a text.
 func TestHostileTemplates(t *testing.T) {
 	for name, source := range map[string]string{
-		"endless range":     "{% for i in range(10**9) %}x{% endfor %}",
-		"long range":        "{% for i in range(1000000000) %}x{% endfor %}",
-		"ranges in ranges":  "{% for i in range(1000) %}{% for j in range(1000) %}{% for k in range(1000) %}x{% endfor %}{% endfor %}{% endfor %}",
-		"backward range":    "{% for i in range(0, -1000000000, -1) %}x{% endfor %}",
-		"step 0":            "{% for i in range(0, 5, 0) %}x{% endfor %}",
-		"recursion":         "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}",
-		"two recursions":    "{% macro f(x) %}{{ f(x) }}{{ f(x) }}{% endmacro %}{{ f(1) }}",
-		"extra arguments":   "{% macro f(x) %}{{ f(x, 1, 2, 3) }}{% endmacro %}{{ f(1, 2, 3) }}",
-		"repetition":        "{{ 'a' * 1000000000 }}",
-		"negative":          "{{ 'a' * -1 }}{{ raise_exception('x') }}",
-		"power":             "{% set n = 10000 %}{{ 'a' * n * n * n }}",
-		"doubling":          "{% set ns = namespace(x='0123456789') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}",
-		"doubling in set":   "{% set x = 'a' %}" + strings.Repeat("{% set x = x ~ x %}", 60),
-		"wide loop":         "{% for i in range(100000) %}" + strings.Repeat("0123456789", 1000) + "{% endfor %}",
-		"wide macro":        "{% macro f() %}" + strings.Repeat("0123456789", 1000) + "{% endmacro %}{% for i in range(100000) %}{{ f() }}{% endfor %}",
-		"brackets":          "{{ " + strings.Repeat("(", 100000) + "1" + strings.Repeat(")", 100000) + " }}",
-		"blocks":            strings.Repeat("{% if 1 %}", 1000) + strings.Repeat("{% endif %}", 1000),
-		"size":              strings.Repeat("x", maxSource+1),
-		"open tag":          "{{ x",
-		"open string":       "{{ 'x }}",
-		"no such filter":    "{{ messages | nope }}",
-		"bad argument":      "{{ messages | select('defined', 1, 2) | nope }}",
-		"reserved name":     "{{ tl__keep(1) }}",
-		"closes nothing":    "{% endfor %}",
-		"empty expression":  "{{ }}",
-		"no such test":      "{% if messages is nope %}{% endif %}",
-		"call of no func":   "{{ messages() }}",
-		"selectattr panics": "{{ messages | selectattr('a', 'in') | list | nope }}",
+		"endless range":      "{% for i in range(10**9) %}x{% endfor %}",
+		"long range":         "{% for i in range(1000000000) %}x{% endfor %}",
+		"ranges in ranges":   "{% for i in range(1000) %}{% for j in range(1000) %}{% for k in range(1000) %}x{% endfor %}{% endfor %}{% endfor %}",
+		"backward range":     "{% for i in range(0, -1000000000, -1) %}x{% endfor %}",
+		"step 0":             "{% for i in range(0, 5, 0) %}x{% endfor %}",
+		"recursion":          "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}",
+		"two recursions":     "{% macro f(x) %}{{ f(x) }}{{ f(x) }}{% endmacro %}{{ f(1) }}",
+		"extra arguments":    "{% macro f(x) %}{{ f(x, 1, 2, 3) }}{% endmacro %}{{ f(1, 2, 3) }}",
+		"repetition":         "{{ 'a' * 1000000000 }}",
+		"negative":           "{{ 'a' * -1 }}{{ raise_exception('x') }}",
+		"power":              "{% set n = 10000 %}{{ 'a' * n * n * n }}",
+		"doubling":           "{% set ns = namespace(x='0123456789') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}",
+		"doubling in set":    "{% set x = 'a' %}" + strings.Repeat("{% set x = x ~ x %}", 60),
+		"wide loop":          "{% for i in range(100000) %}" + strings.Repeat("0123456789", 1000) + "{% endfor %}",
+		"wide macro":         "{% macro f() %}" + strings.Repeat("0123456789", 1000) + "{% endmacro %}{% for i in range(100000) %}{{ f() }}{% endfor %}",
+		"product in product": "{{ 'a' * (10000 * 10000) }}",
+		"long slice":         "{{ messages[0:1000000000000:2] | length }}{{ 'abc'[0:4000000000000:3] }}{{ raise_exception('x') }}",
+		"brackets":           "{{ " + strings.Repeat("(", 100000) + "1" + strings.Repeat(")", 100000) + " }}",
+		"blocks":             strings.Repeat("{% if 1 %}", 1000) + strings.Repeat("{% endif %}", 1000),
+		"size":               strings.Repeat("x", maxSource+1),
+		"open tag":           "{{ x",
+		"open string":        "{{ 'x }}",
+		"no such filter":     "{{ messages | nope }}",
+		"bad argument":       "{{ messages | select('defined', 1, 2) | nope }}",
+		"reserved name":      "{{ tl__keep(1) }}",
+		"closes nothing":     "{% endfor %}",
+		"empty expression":   "{{ }}",
+		"no such test":       "{% if messages is nope %}{% endif %}",
+		"call of no func":    "{{ messages() }}",
+		"selectattr panics":  "{{ messages | selectattr('a', 'in') | list | nope }}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
@@ -121,6 +124,11 @@ func TestNormalise(t *testing.T) {
 		"{% set a = 1 if messages else 2 %}{{ a }}":                                     "1",
 		"{% set ns = namespace(a=1) %}{% set ns.a = ns.a + 1 %}{{ ns.a }}":              "2",
 		"{% for m in messages %}{{ loop.index }}{{ m.role }}{% endfor %}":               "1user",
+		"{{ 'abcdef'[1:5:2] }}{{ 'abc'[::-1] }}{{ [1,2,3][::2] | join(',') }}":          "bdcba1,3",
+		"{{ 2 * (3 * 4) }}{{ 'a-b'.split('-')[0] * 2 }}{{ -2 * 3 }}":                    "24aa-6",
+		"{{ ', '.join(['a', 'b']) }}{{ 'x'.replace('x', 'y').upper() }}":                "a, bY",
+		"{{ '{}-{}'.format(1, 'b') }}{{ 'a b c'.split(' ', 1) | last }}":                "1-bb c",
+		"{{ 'a.b.c'.rsplit('.', 1)[0] }}{{ 'x\\ny'.splitlines() | length }}":            "a.b2",
 		"{{ '-' * 3 }}{{ 2 * 3 }}":                                                      "---6",
 		"{% for i in range(3) %}{{ i }}{% endfor %}{{ range(1, 4) | length }}":          "0123",
 		"{% for x in [1, 2] %}{% if x == 2 %}{% break %}{% endif %}{{ x }}{% endfor %}": "1",
@@ -147,12 +155,14 @@ func FuzzTemplate(f *testing.F) {
 		if len(source) > 1<<12 || len(content) > 1<<12 {
 			return
 		}
+		late := time.AfterFunc(20*time.Second, func() { panic(fmt.Sprintf("no end: %q", source)) })
+		defer late.Stop()
 		tm, err := Compile(source)
 		if err != nil {
 			return
 		}
 		r := Render{Messages: []Message{{Role: "user", Content: content}}, Controls: []string{"<e>", "{{"}}
-		plain, err := tm.run(&r, func(s string) string { return s })
+		plain, err := tm.run(&r, time.Now(), func(s string) string { return s })
 		parts, perr := tm.Render(r)
 		if err == nil && perr == nil && text(parts) != plain {
 			t.Errorf("parts %+v of %q", parts, plain)

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"strings"
+	"time"
 
 	"tinyloop/internal/fault"
 )
@@ -31,24 +32,25 @@ func (t *Template) Render(r Render) ([]Part, error) {
 	if t.prog == nil {
 		return chatML(&r), nil
 	}
-	plain, err := t.run(&r, func(s string) string { return s })
+	start := time.Now()
+	plain, err := t.run(&r, start, func(s string) string { return s })
 	if err != nil {
 		return nil, refusal(err)
 	}
-	if parts, ok := t.traced(&r, plain); ok {
+	if parts, ok := t.traced(&r, start, plain); ok {
 		return parts, nil
 	}
-	return t.masked(&r, plain)
+	return t.masked(&r, start, plain)
 }
 
 // traced is method 1.
-func (t *Template) traced(r *Render, plain string) ([]Part, bool) {
+func (t *Template) traced(r *Render, start time.Time, plain string) ([]Part, bool) {
 	open, ok := freeMark(t, r)
 	if !ok {
 		return nil, false
 	}
 	shut := open + 1
-	out, err := t.run(r, func(s string) string {
+	out, err := t.run(r, start, func(s string) string {
 		mid := strings.TrimSpace(s)
 		if mid == "" {
 			return s
@@ -130,7 +132,7 @@ type control struct {
 }
 
 // masked is methods 2 and 3.
-func (t *Template) masked(r *Render, plain string) ([]Part, error) {
+func (t *Template) masked(r *Render, start time.Time, plain string) ([]Part, error) {
 	found := controls(r)
 	if len(found) == 0 {
 		return []Part{{Text: plain}}, nil
@@ -142,7 +144,7 @@ func (t *Template) masked(r *Render, plain string) ([]Part, error) {
 	for i := range found {
 		found[i].place = inside
 	}
-	if parts, ok := t.marked(r, plain, mark, found); ok {
+	if parts, ok := t.marked(r, start, plain, mark, found); ok {
 		return parts, nil
 	}
 	for i := range found {
@@ -153,7 +155,7 @@ func (t *Template) masked(r *Render, plain string) ([]Part, error) {
 		ok = false
 		for p := inside; p <= after && !ok; p++ {
 			found[i].place = p
-			parts, ok = t.marked(r, plain, mark, found)
+			parts, ok = t.marked(r, start, plain, mark, found)
 		}
 		if !ok {
 			return nil, refuseControl(found[i].text)
@@ -201,9 +203,9 @@ func longest(s string, texts []string) string {
 }
 
 // marked renders with the marks of found and cuts the control text out, if the rest is plain.
-func (t *Template) marked(r *Render, plain string, mark rune, found []control) ([]Part, bool) {
+func (t *Template) marked(r *Render, start time.Time, plain string, mark rune, found []control) ([]Part, bool) {
 	n := 0
-	out, err := t.run(r, func(s string) string {
+	out, err := t.run(r, start, func(s string) string {
 		i := n
 		n++
 		return insert(s, i, string(mark), found)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -58,7 +59,7 @@ func TestPartsOfGoldens(t *testing.T) {
 						r.Messages[i].Content = " ATTACK" + a + "\n" + r.Messages[i].Content + "ATTACK" + a + " "
 					}
 				}
-				plain, err := tm.run(&r, func(s string) string { return s })
+				plain, err := tm.run(&r, time.Now(), func(s string) string { return s })
 				parts, got := tm.Render(r)
 				if err != nil {
 					if got == nil {
@@ -100,11 +101,11 @@ func TestTracedGoldens(t *testing.T) {
 			}
 			r := g.render(t, conv)
 			all++
-			plain, err := tm.run(&r, func(s string) string { return s })
+			plain, err := tm.run(&r, time.Now(), func(s string) string { return s })
 			if err != nil {
 				continue
 			}
-			if _, ok := tm.traced(&r, plain); ok {
+			if _, ok := tm.traced(&r, time.Now(), plain); ok {
 				traced++
 			}
 		}
@@ -189,7 +190,7 @@ func TestPartsProperty(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(rt, "n") {
 			r.Messages = append(r.Messages, Message{Role: "user", Content: strings.Join(rapid.SliceOfN(word, 0, 8).Draw(rt, "content"), "")})
 		}
-		plain, err := tm.run(&r, func(s string) string { return s })
+		plain, err := tm.run(&r, time.Now(), func(s string) string { return s })
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/ardanlabs/jinja"
 
@@ -37,14 +38,17 @@ type raised struct{ msg string }
 
 func (e *raised) Error() string { return e.msg }
 
-// run renders once. The text is the template's, whole.
-func (t *Template) run(r *Render, text func(string) string) (out string, err error) {
+// run renders once, as part of a Render that began at start. text is applied to every text of the request.
+func (t *Template) run(r *Render, start time.Time, text func(string) string) (out string, err error) {
 	defer func() { // the interpreter panics on some malformed calls
 		if p := recover(); p != nil {
 			out, err = "", fmt.Errorf("%v", p)
 		}
 	}()
-	b := &budget{}
+	b := &budget{start: start}
+	if err := b.charge(0); err != nil {
+		return "", err
+	}
 	out, err = t.prog.RenderValues(globals(r, b, text))
 	if err == nil && len(out) > maxOutput {
 		return "", fmt.Errorf("it writes more than %d bytes", maxOutput)
