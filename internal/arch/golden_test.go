@@ -150,17 +150,17 @@ func TestGoldens(t *testing.T) {
 		depth      int
 		prob, nll  float64
 	}{
-		{"f32", "stories260K-f32.gguf", 1, 3e-6, 1e-4},
-		{"f32", "stories260K.bin", 1, 3e-6, 1e-4},
+		{"f32", "stories260K-f32.gguf", 1, 2e-6, 1e-4},
+		{"f32", "stories260K.bin", 1, 2e-6, 1e-4},
 		{"f16", "stories260K-f16.gguf", 1, 2e-3, 1e-4},
-		{"q8_0", "stories260K-q8_0.gguf", 1, 5e-2, 5e-3},
-		{"q5_1", "stories260K-q5_1.gguf", 1, 5e-2, 5e-3},
-		{"q4_0", "stories260K-q4_0.gguf", 1, 5e-2, 5e-3},
-		{"loop1", "looped-nanbeige-3x.gguf", 1, 3e-6, 1e-4},
+		{"q8_0", "stories260K-q8_0.gguf", 1, 5e-2, 1e-3},
+		{"q5_1", "stories260K-q5_1.gguf", 1, 5e-2, 1e-3},
+		{"q4_0", "stories260K-q4_0.gguf", 1, 5e-2, 1e-3},
+		{"loop1", "looped-nanbeige-3x.gguf", 1, 2e-6, 1e-4},
 		{"loop2", "looped-nanbeige-3x.gguf", 2, 2e-6, 1e-4},
 		{"loop3", "looped-nanbeige-3x.gguf", 3, 2e-6, 1e-4},
 		{"loop4", "looped-nanbeige-3x.gguf", 4, 2e-6, 1e-4},
-		{"loop1", "looped-nanbeige-3x-skipnorm.gguf", 1, 3e-6, 1e-4},
+		{"loop1", "looped-nanbeige-3x-skipnorm.gguf", 1, 2e-6, 1e-4},
 		{"loop2skip", "looped-nanbeige-3x-skipnorm.gguf", 2, 2e-6, 1e-4},
 		{"loop3skip", "looped-nanbeige-3x-skipnorm.gguf", 3, 2e-6, 1e-4},
 	} {
@@ -172,7 +172,7 @@ func TestGoldens(t *testing.T) {
 			if !(d.prob <= c.prob) || !(d.nll <= c.nll) {
 				t.Error("too far from the golden")
 			}
-			if c.prob > 3e-6 {
+			if c.prob > 2e-6 {
 				return // other roundings may pick another of two near-equal tokens
 			}
 			got := g.greedy(st)
