@@ -62,8 +62,13 @@ type story struct {
 
 func newStory(t *testing.T, m *model.Model, depth, threads int) *story {
 	t.Helper()
+	return newStoryKV(t, m, depth, threads, kernel.F32)
+}
+
+func newStoryKV(t *testing.T, m *model.Model, depth, threads int, kv kernel.Type) *story {
+	t.Helper()
 	slots, blocks := m.Spec.Slots(depth), (m.Spec.Context+15)/16
-	s, err := m.NewScratch(model.Options{Threads: threads, Pages: slots * blocks, MaxRows: m.Spec.Context, MaxLoops: max(depth, m.Spec.Loops.HardMax)})
+	s, err := m.NewScratch(model.Options{Threads: threads, KVType: kv, Pages: slots * blocks, MaxRows: m.Spec.Context, MaxLoops: max(depth, m.Spec.Loops.HardMax)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,6 +187,16 @@ func TestGoldens(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHalfKV: keys and values in half the memory cost little.
+func TestHalfKV(t *testing.T) {
+	g := goldens(t)["loop2"]
+	d := g.compare(t, newStoryKV(t, load(t, fixture.Path(t, "stories260K", "looped-nanbeige-3x.gguf")), 2, 2, kernel.F16))
+	t.Logf("f16 KV: a probability differs by up to %.3g, the mean NLL by %.3g", d.prob, d.nll)
+	if !(d.prob < 5e-3) || !(d.nll < 1e-3) || d.prob < 1e-6 {
+		t.Error("too far from the golden, or not f16 at all")
 	}
 }
 

@@ -75,7 +75,7 @@ func (r *racer) enter() {
 	var picked [][]*Row
 	for _, q := range r.seqs {
 		var mine []*Row
-		for n := r.rng.IntN(20); n > 0 && q.entered < len(q.tokens) && len(r.free) > 0; n-- {
+		for n := r.rng.IntN(60); n > 0 && q.entered < len(q.tokens) && len(r.free) > 0; n-- {
 			row := q.row(q.entered, r.free[len(r.free)-1])
 			r.free = r.free[:len(r.free)-1]
 			q.rows[q.entered] = &row

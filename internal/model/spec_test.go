@@ -1,6 +1,7 @@
 package model
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -153,5 +154,29 @@ func TestWorkers(t *testing.T) {
 	}
 	if n := ouro(24).workers(8); n != 8 {
 		t.Errorf("Ouro-1.4B: %d workers of 8", n)
+	}
+}
+
+// TestMemory: the estimates against what is really taken.
+func TestMemory(t *testing.T) {
+	s := benchSpecs()["15M"]
+	m := randomWeights(t, s, kernel.Q8_0, 1)
+	defer m.Close()
+	for _, o := range []Options{{Threads: 1, Pages: 100, MaxRows: 64}, {Threads: 2, Pages: 100, MaxRows: 500}} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		sc := scratch(t, m, o)
+		runtime.ReadMemStats(&after)
+		took, said := float64(after.TotalAlloc-before.TotalAlloc), float64(s.ScratchBytes(o))
+		if said < 0.7*took || said > 1.4*took {
+			t.Errorf("%+v: estimated %.0f bytes, took %.0f", o, said, took)
+		}
+		if want := 100 * s.PageBytes(kernel.F32); sc.KVBytes() != want {
+			t.Errorf("KV store of %d bytes, estimated %d", sc.KVBytes(), want)
+		}
+		sc.Close()
+	}
+	if b := m.Bytes(); b < 15_000_000 || b > 17_500_000 {
+		t.Errorf("15M parameters in q8_0 take %d bytes", b)
 	}
 }

@@ -10,7 +10,7 @@ import (
 const (
 	maxVocab   = 1 << 24
 	maxDim     = 1 << 17
-	maxContext = 1 << 26
+	maxContext = 1 << 24
 	maxBlocks  = 4096
 	maxHeads   = 4096
 	maxHeadDim = 1024
