@@ -1,2 +1,0 @@
-// Package cli holds the subcommands.
-package cli

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+
+	"tinyloop/internal/chat"
+	"tinyloop/internal/fault"
+	"tinyloop/internal/gen"
+	"tinyloop/internal/host"
+)
+
+// ChatCmd is a conversation in the terminal: answers stream, an interrupt stops the answer and not the program.
+type ChatCmd struct {
+	File string `arg:"" optional:"" help:"Model file; absent = TINYLOOP_MODEL_PATH."`
+	ModelFlag
+	EngineFlags
+	SamplingFlags
+	System string `help:"System message of the conversation."`
+	Quiet  bool   `short:"q" help:"No greeting, no statistics."`
+}
+
+const chatHelp = `  /loops N     passes through the looped core for the next answers (/loops alone: the model's default)
+  /system TEXT start again with this system message
+  /reset       forget the conversation
+  /stats       on or off
+  /help        this list
+  /quit        leave (or end of input)
+`
+
+// conversation is the state of one chat.
+type conversation struct {
+	io       *IO
+	model    *host.Model
+	flags    *SamplingFlags
+	messages []chat.Message
+	stats    bool
+	tty      bool
+}
+
+// Run reads one line a turn until /quit or the end of input.
+func (c *ChatCmd) Run(io_ *IO) error {
+	if c.File != "" {
+		c.Model = c.File
+	}
+	m, err := c.load(&c.EngineFlags, nil)
+	if err != nil {
+		return err
+	}
+	defer closeModel(m)
+	v := &conversation{io: io_, model: m, flags: &c.SamplingFlags, stats: !c.Quiet, tty: isTerminal(io_.Out)}
+	v.reset(c.System)
+	if !c.Quiet {
+		in := m.Info()
+		fmt.Fprintf(io_.Out, "%s: %s, %d loops by default (trained for %d to %d), window %d tokens. /help for commands.\n",
+			in.Name, in.Family, in.Loops.Default, in.Loops.TrainedMin, in.Loops.TrainedMax, in.Context)
+	}
+	return v.loop()
+}
+
+func (v *conversation) reset(system string) {
+	v.messages = nil
+	if system != "" {
+		v.messages = []chat.Message{{Role: "system", Content: system}}
+	}
+}
+
+func (v *conversation) loop() error {
+	lines := bufio.NewReader(v.io.In)
+	for {
+		v.dim("\n> ")
+		line, err := lines.ReadString('\n')
+		text := strings.TrimSpace(line)
+		if text != "" {
+			quit, cerr := v.turn(text)
+			if cerr != nil {
+				fmt.Fprintf(v.io.Err, "tinyloop: %s\n", cerr)
+			}
+			if quit {
+				return nil
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (v *conversation) dim(s string) {
+	if v.tty {
+		s = "\x1b[2m" + s + "\x1b[0m"
+	}
+	fmt.Fprint(v.io.Out, s)
+}
+
+// turn answers a line or carries out a command.
+func (v *conversation) turn(text string) (quit bool, err error) {
+	if !strings.HasPrefix(text, "/") {
+		return false, v.answer(text)
+	}
+	name, rest, _ := strings.Cut(text[1:], " ")
+	rest = strings.TrimSpace(rest)
+	switch name {
+	case "quit", "exit", "q":
+		return true, nil
+	case "help":
+		fmt.Fprint(v.io.Out, chatHelp)
+	case "reset":
+		v.reset("")
+	case "system":
+		v.reset(rest)
+	case "stats":
+		v.stats = !v.stats
+	case "loops":
+		return false, v.setLoops(rest)
+	default:
+		return false, fault.New(fault.Invalid, "", "no command /%s; /help lists them", name)
+	}
+	return false, nil
+}
+
+func (v *conversation) setLoops(s string) error {
+	if s == "" {
+		v.flags.Loops = nil
+		return nil
+	}
+	n, err := strconv.Atoi(s)
+	if max := v.model.Info().Loops.HardMax; err != nil || n < 1 || n > max {
+		return fault.New(fault.Invalid, "loops", "loops must be 1 to %d, not %q", max, s)
+	}
+	v.flags.Loops = &n
+	return nil
+}
+
+// answer streams the reply to one user message. The turn joins the conversation only when it was answered, wholly or in part.
+func (v *conversation) answer(text string) error {
+	ctx, stop := signal.NotifyContext(context.WithoutCancel(v.io.Ctx), os.Interrupt)
+	defer stop()
+	turns := append(v.messages[:len(v.messages):len(v.messages)], chat.Message{Role: "user", Content: text})
+	r := &gen.Request{Messages: turns, FitWindow: true}
+	v.flags.fill(r)
+	s, err := v.model.Generate(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var reply strings.Builder
+	var done gen.Event
+	err = each(ctx, s, func(e gen.Event) error {
+		if e.Kind == gen.Done {
+			done = e
+		}
+		reply.WriteString(e.Text)
+		_, err := io.WriteString(v.io.Out, e.Text)
+		return err
+	})
+	fmt.Fprintln(v.io.Out)
+	if err != nil {
+		return err
+	}
+	if done.Finish == gen.FinishError {
+		return done.Err
+	}
+	v.messages = append(turns, chat.Message{Role: "assistant", Content: reply.String()})
+	if v.stats {
+		st := done.Stats
+		v.dim(fmt.Sprintf("[%d tokens, %d loops, first after %.0f ms, %.0f tokens/s, %s]\n", st.CompletionTokens, st.Loops, ms(st.TTFT), st.TokensPerSecond, finishName(done.Finish)))
+	}
+	for _, w := range done.Stats.Warnings {
+		fmt.Fprintf(v.io.Err, "tinyloop: %s\n", w)
+	}
+	return nil
+}

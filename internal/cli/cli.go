@@ -1,0 +1,99 @@
+// Package cli holds the subcommands: one struct each, whose fields are its flags, environment variables and configuration keys at once.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"tinyloop/internal/fault"
+)
+
+// Version is the release this tree builds.
+const Version = "0.1.0"
+
+type root struct {
+	Config  kong.ConfigFlag  `help:"Read settings from this TOML file (also TINYLOOP_CONFIG)." type:"existingfile" placeholder:"FILE"`
+	Version kong.VersionFlag `help:"Print the version and stop."`
+
+	Serve    ServeCmd    `cmd:"" help:"Serve models over HTTP: OpenAI, MiniLab and native APIs."`
+	Generate GenerateCmd `cmd:"" help:"Print the continuation of a prompt."`
+	Chat     ChatCmd     `cmd:"" help:"Chat with a model in the terminal."`
+	Smoke    SmokeCmd    `cmd:"" help:"Drive every endpoint in process and say whether all is well."`
+	Inspect  InspectCmd  `cmd:"" help:"Print what a model file is: architecture, tensors, memory, tokenizer, template."`
+	Convert  ConvertCmd  `cmd:"" help:"Convert a model file to .tinyloop or .gguf, in another number format if asked."`
+	Synth    SynthCmd    `cmd:"" help:"Write a model of random weights in a given shape."`
+}
+
+// exit carries kong's wish to end the process (after --help or --version) up to Main.
+type exit int
+
+// Main runs one command line and gives the process's exit status: 0 done, 1 the command failed, 2 the command line is wrong. args
+// are without the program's name.
+func Main(args []string, io *IO) (status int) {
+	defer func() {
+		if e, ok := recover().(exit); ok {
+			status = int(e)
+		}
+	}()
+	var r root
+	parser, err := newParser(&r, io)
+	if err != nil {
+		return complain(io, 2, err)
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	ctx, err := parser.Parse(args)
+	if err != nil {
+		code := complain(io, 2, err)
+		var pe *kong.ParseError
+		if errors.As(err, &pe) {
+			fmt.Fprintf(io.Err, "tinyloop: try: tinyloop %s--help\n", commandOf(pe.Context))
+		}
+		return code
+	}
+	if err := ctx.Run(io); err != nil {
+		return complain(io, 1, err)
+	}
+	return 0
+}
+
+func newParser(r *root, io *IO) (*kong.Kong, error) {
+	options := []kong.Option{
+		kong.Name("tinyloop"),
+		kong.Description("TinyLoop trains, loads and serves small looped language models on ordinary CPUs."),
+		kong.Vars{"version": "tinyloop " + Version},
+		kong.Writers(io.Out, io.Err),
+		kong.Exit(func(code int) { panic(exit(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Configuration(loadTOML),
+	}
+	if path := os.Getenv("TINYLOOP_CONFIG"); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("TINYLOOP_CONFIG: %w", err)
+		}
+		options = append(options, kong.Configuration(loadTOML, path))
+	}
+	return kong.New(r, options...)
+}
+
+func commandOf(ctx *kong.Context) string {
+	if ctx == nil || ctx.Selected() == nil {
+		return ""
+	}
+	return ctx.Selected().Name + " "
+}
+
+// complain prints an error as one line. What is internal is for the developer who sees it in a terminal, so it is not hidden here.
+func complain(io *IO, code int, err error) int {
+	var f *fault.Error
+	if errors.As(err, &f) && f.Field != "" {
+		fmt.Fprintf(io.Err, "tinyloop: %s (%s)\n", err, f.Field)
+		return code
+	}
+	fmt.Fprintf(io.Err, "tinyloop: %s\n", err)
+	return code
+}

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"tinyloop/internal/fault"
+	"tinyloop/internal/gen"
+)
+
+// SamplingFlags are the parameters of an answer on the command line. Absent ones take the model's defaults.
+type SamplingFlags struct {
+	MaxTokens   int      `help:"Most tokens to generate; -1 = until the model ends or the window is full." default:"-1"`
+	Temperature float64  `help:"0 = always the most probable token, up to 2." default:"${temperature}"`
+	TopK        int      `help:"Sample among the K most probable tokens; 0 = off." default:"0"`
+	TopP        float64  `help:"Sample among the most probable tokens that make up this share; 1 = off." default:"1"`
+	MinP        float64  `help:"Drop tokens below this share of the most probable one; 0 = off." default:"0"`
+	Seed        *uint64  `help:"Same seed, same tokens. Absent = random."`
+	Loops       *int     `help:"Passes through the looped core. Absent = the model's default." placeholder:"R"`
+	CacheWindow *int     `help:"Attend to the first few and the last W positions only (at least 16)." placeholder:"W"`
+	Stop        []string `help:"End before this text (repeatable)." sep:"none" placeholder:"TEXT"`
+}
+
+func (f *SamplingFlags) fill(r *gen.Request) {
+	r.MaxTokens, r.Temperature, r.TopK, r.TopP, r.MinP = &f.MaxTokens, &f.Temperature, &f.TopK, &f.TopP, &f.MinP
+	r.Seed, r.Loops, r.CacheWindow, r.Stop = f.Seed, f.Loops, f.CacheWindow, f.Stop
+}
+
+// GenerateCmd prints the continuation of a prompt to standard output and nothing else.
+type GenerateCmd struct {
+	ModelFlag
+	EngineFlags
+	SamplingFlags
+	Prompt     string `help:"Text to continue; empty = from the start token."`
+	PromptFile string `help:"Read the text to continue from this file; - = standard input." placeholder:"FILE" xor:"prompt"`
+	JSON       bool   `name:"json" help:"Print one JSON object with text, tokens and statistics instead of the text."`
+}
+
+// Run generates and prints as it goes. An interrupt ends the answer, prints what there is and fails.
+func (c *GenerateCmd) Run(io *IO) error {
+	prompt, err := c.prompt(io)
+	if err != nil {
+		return err
+	}
+	m, err := c.load(&c.EngineFlags, nil)
+	if err != nil {
+		return err
+	}
+	defer closeModel(m)
+	r := &gen.Request{Prompt: &prompt}
+	c.fill(r)
+	s, err := m.Generate(io.Ctx, r)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return c.printJSON(io, s)
+	}
+	return printText(io, s)
+}
+
+func (c *GenerateCmd) prompt(io_ *IO) (string, error) {
+	if c.PromptFile == "" {
+		return c.Prompt, nil
+	}
+	if c.Prompt != "" {
+		return "", fault.New(fault.Invalid, "prompt", "give --prompt or --prompt-file, not both")
+	}
+	var b []byte
+	var err error
+	if c.PromptFile == "-" {
+		b, err = io.ReadAll(io_.In)
+	} else {
+		b, err = os.ReadFile(c.PromptFile)
+	}
+	return string(b), err
+}
+
+// printText streams the text of the first choice and ends it with a newline.
+func printText(io_ *IO, s *gen.Stream) error {
+	defer s.Close()
+	var last gen.Event
+	err := each(io_.Ctx, s, func(e gen.Event) error {
+		last = e
+		_, err := io.WriteString(io_.Out, e.Text)
+		return err
+	})
+	if _, werr := io.WriteString(io_.Out, "\n"); err == nil {
+		err = werr
+	}
+	if err != nil {
+		return err
+	}
+	return outcome(last)
+}
+
+// outcome turns the last event of a choice into the command's result.
+func outcome(e gen.Event) error {
+	switch e.Finish {
+	case gen.FinishError:
+		return e.Err
+	case gen.FinishCancel:
+		return fault.New(fault.Canceled, "", "interrupted after %d tokens", e.Stats.CompletionTokens)
+	case gen.FinishTimeout:
+		return fault.New(fault.Timeout, "", "timed out after %d tokens", e.Stats.CompletionTokens)
+	}
+	return nil
+}
+
+// each calls f for every event of a stream, in order.
+func each(ctx context.Context, s *gen.Stream, f func(gen.Event) error) error {
+	var buf []gen.Event
+	for {
+		var err error
+		// The stream ends by itself when the context does: its Done says so, and nothing that was generated is lost.
+		buf, err = s.Next(context.WithoutCancel(ctx), buf[:0])
+		for _, e := range buf {
+			if ferr := f(e); ferr != nil {
+				return ferr
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *GenerateCmd) printJSON(io *IO, s *gen.Stream) error {
+	defer s.Close()
+	answers, err := gen.Fold(context.WithoutCancel(io.Ctx), s)
+	if err != nil {
+		return err
+	}
+	a := answers[0]
+	st := a.Stats
+	out := map[string]any{
+		"text": a.Text, "tokens": a.IDs, "finish_reason": finishName(a.Finish), "prompt_tokens": st.PromptTokens,
+		"completion_tokens": st.CompletionTokens, "loops": st.Loops, "seed": st.Seed, "wall_ms": ms(st.Wall), "ttft_ms": ms(st.TTFT),
+		"prefill_ms": ms(st.Prefill), "tokens_per_second": st.TokensPerSecond, "warnings": append([]string{}, st.Warnings...),
+	}
+	e := json.NewEncoder(io.Out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(out); err != nil {
+		return err
+	}
+	return outcome(gen.Event{Finish: a.Finish, Stats: st, Err: fmt.Errorf("generation failed: %s", strings.Join(st.Warnings, "; "))})
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func finishName(f gen.Finish) string {
+	switch f {
+	case gen.FinishStop:
+		return "stop"
+	case gen.FinishLength, gen.FinishWindow:
+		return "length"
+	case gen.FinishTimeout:
+		return "timeout"
+	case gen.FinishCancel:
+		return "cancel"
+	}
+	return "error"
+}

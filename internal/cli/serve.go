@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"tinyloop/internal/fault"
+	"tinyloop/internal/host"
+	"tinyloop/internal/serve"
+)
+
+// ServeCmd serves models over HTTP until it is told to stop.
+type ServeCmd struct {
+	Model []string `help:"Model to serve as NAME=FILE, or FILE alone (repeatable; the first is the default, also called tl)." env:"TINYLOOP_MODEL_PATH" sep:"," placeholder:"[NAME=]FILE"`
+	Addr  string   `help:"Address to listen on." env:"TINYLOOP_ADDR" default:"127.0.0.1:8000"`
+	EngineFlags
+	Origins      []string      `help:"Web origins that may call the server beside the built-in ones; * stands for one label (https://*.example.org)." env:"TINYLOOP_ORIGINS"`
+	Hosts        []string      `help:"Host names that requests may name beside localhost and the bound address." env:"TINYLOOP_HOSTS"`
+	BodyLimitMB  int64         `name:"body-limit-mb" help:"Largest request body in MiB." env:"TINYLOOP_BODY_LIMIT_MB" default:"8"`
+	DrainTimeout time.Duration `help:"How long a stopping server lets answers finish." env:"TINYLOOP_DRAIN_TIMEOUT" default:"10s"`
+	StrictOpenAI bool          `name:"strict-openai" help:"Keep OpenAI's own defaults where ours are friendlier (completions end after 16 tokens)." env:"TINYLOOP_STRICT_OPENAI"`
+	LogFormat    string        `help:"auto, text or json." env:"TINYLOOP_LOG_FORMAT" enum:"auto,text,json" default:"auto"`
+	LogLevel     string        `help:"debug, info, warn or error." env:"TINYLOOP_LOG_LEVEL" default:"info"`
+}
+
+// Run loads the models, prints where they can be reached, and serves until the first interrupt.
+func (c *ServeCmd) Run(io *IO) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	log, err := newLogger(io.Err, c.LogFormat, c.LogLevel)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", c.Addr)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s (another server there? try --addr 127.0.0.1:0): %w", c.Addr, err)
+	}
+	defer l.Close()
+	h := host.New()
+	for _, spec := range c.Model {
+		name, path := splitModel(spec)
+		m, err := host.Load(name, path, c.options(log))
+		if err != nil {
+			return err
+		}
+		defer closeModel(m)
+		if err := h.Add(m); err != nil {
+			return err
+		}
+	}
+	s := serve.New(h, serve.Config{
+		Addr: l.Addr().String(), Origins: c.Origins, Hosts: c.Hosts, BodyLimit: c.BodyLimitMB << 20, DrainTimeout: c.DrainTimeout,
+		StrictOpenAI: c.StrictOpenAI, Log: log,
+	})
+	banner(io.Out, h, l.Addr())
+	err = s.Serve(io.Ctx, l)
+	if io.Ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		fmt.Fprintln(io.Out, "stopped")
+		return nil
+	}
+	return err
+}
+
+func (c *ServeCmd) validate() error {
+	if err := c.EngineFlags.validate(); err != nil {
+		return err
+	}
+	if c.BodyLimitMB < 1 || c.BodyLimitMB > 1<<20 {
+		return fault.New(fault.Invalid, "body-limit-mb", "--body-limit-mb must be 1 to %d, not %d", 1<<20, c.BodyLimitMB)
+	}
+	if c.DrainTimeout < 0 {
+		return fault.New(fault.Invalid, "drain-timeout", "--drain-timeout must be 0 or more, not %v", c.DrainTimeout)
+	}
+	return nil
+}
+
+// splitModel reads NAME=FILE, or a file alone, whose name then is its base name. A path that exists is a path, whatever signs it holds.
+func splitModel(spec string) (name, path string) {
+	if _, err := os.Stat(spec); err == nil {
+		return nameOf(spec), spec
+	}
+	if n, p, ok := strings.Cut(spec, "="); ok && n != "" && !strings.ContainsAny(n, `/\`) {
+		return n, p
+	}
+	return nameOf(spec), spec
+}
+
+// banner says what is served and every URL where it can be reached.
+func banner(w io.Writer, h *host.Host, a net.Addr) {
+	fmt.Fprintf(w, "TinyLoop %s\n", Version)
+	for i, m := range h.List() {
+		in := m.Info()
+		name := m.Name
+		if i == 0 && name != "tl" {
+			name += " (also tl)"
+		}
+		fmt.Fprintf(w, "  model  %s: %s %s, %s parameters (%s unrolled), loops %d (trained %d-%d, most %d), window %d\n", name, in.Family, in.Quant,
+			count(in.Params), count(in.UnrolledParams), in.Loops.Default, in.Loops.TrainedMin, in.Loops.TrainedMax, in.Loops.HardMax, in.Context)
+		fmt.Fprintf(w, "         memory: weights %s, KV cache %s (%s), %s a token\n", mib(in.Bytes), in.KVType, mib(in.KVBytesPerToken*int64(in.Context)), fmt.Sprintf("%.1f KiB", float64(in.KVBytesPerToken)/1024))
+	}
+	if len(h.List()) == 0 {
+		fmt.Fprintln(w, "  model  none: answers will be 503; start with --model FILE or TINYLOOP_MODEL_PATH=FILE")
+	}
+	for _, u := range urls(a) {
+		fmt.Fprintf(w, "  url    %s\n", u)
+	}
+	fmt.Fprintln(w, "  apis   /v1/chat/completions /v1/completions /v1/models /generate /generate/stream /v1/chat /tokenize /detokenize /health /readyz /metrics")
+}
+
+// urls lists the addresses under which a listener can be reached: for an unspecified host, every address of the machine.
+func urls(a net.Addr) []string {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return []string{a.String()}
+	}
+	if !t.IP.IsUnspecified() {
+		return []string{fmt.Sprintf("http://%s", t)}
+	}
+	var out []string
+	addrs, _ := net.InterfaceAddrs()
+	for _, i := range addrs {
+		if n, ok := i.(*net.IPNet); ok && !n.IP.IsLinkLocalUnicast() {
+			out = append(out, "http://"+net.JoinHostPort(n.IP.String(), fmt.Sprint(t.Port)))
+		}
+	}
+	return out
+}
+
+func count(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.2fB", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1fM", float64(n)/1e6)
+	case n >= 1e3:
+		return fmt.Sprintf("%.0fK", float64(n)/1e3)
+	}
+	return fmt.Sprint(n)
+}
+
+// closeModel ends a model's engine within a bound: a command that is done must not hang on its way out.
+func closeModel(m *host.Model) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	m.Close(ctx)
+}
