@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"tinyloop": func() {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		os.Exit(Main(os.Args[1:], &IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Ctx: ctx}))
+	}})
+}
+
+// TestScripts runs the command line as a person would; a script that needs the data beside the checkout says so with [!shared] skip, and finds
+// it under $SHARED.
+func TestScripts(t *testing.T) {
+	shared, err := filepath.Abs(filepath.Join("..", "..", "..", "shared", "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, missing := os.Stat(shared)
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("SHARED", shared)
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			return cond == "shared" && missing == nil, nil
+		},
+	})
+}
