@@ -17,7 +17,7 @@ import (
 // SamplingFlags are the parameters of an answer on the command line. Absent ones take the model's defaults.
 type SamplingFlags struct {
 	MaxTokens   int      `help:"Most tokens to generate; -1 = until the model ends or the window is full." default:"-1"`
-	Temperature float64  `help:"0 = always the most probable token, up to 2." default:"${temperature}"`
+	Temperature float64  `help:"0 = always the most probable token, up to 2." default:"0"`
 	TopK        int      `help:"Sample among the K most probable tokens; 0 = off." default:"0"`
 	TopP        float64  `help:"Sample among the most probable tokens that make up this share; 1 = off." default:"1"`
 	MinP        float64  `help:"Drop tokens below this share of the most probable one; 0 = off." default:"0"`
