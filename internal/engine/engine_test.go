@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tinyloop/internal/fault"
+	"tinyloop/internal/kernel"
 	"tinyloop/internal/model"
 	"tinyloop/internal/sample"
 	"tinyloop/internal/scripted"
@@ -593,12 +594,30 @@ func TestPrefixCacheCounted(t *testing.T) {
 	}
 }
 
-// TestZeroAllocations: in steady state a token costs no allocation, with penalties, top_p and several requests in the batch.
+// TestZeroAllocations: in steady state a token costs no allocation, with penalties, top_p and several requests in the batch, through the scripted
+// runner and through the real forward pass.
 func TestZeroAllocations(t *testing.T) {
+	// Few pages, so that the prefix index is full and recycles its nodes.
+	t.Run("scripted", func(t *testing.T) {
+		steady(t, scripted.New(scripted.Options{Context: 4096, Core: 1, Pages: 60}))
+	})
+	t.Run("model", func(t *testing.T) {
+		spec := tinySpec()
+		spec.Context = 4096
+		m := randomModel(t, spec, kernel.Q8_0)
+		s, err := m.NewScratch(model.Options{Threads: 1, Pages: 30 * spec.Slots(2), MaxRows: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		steady(t, s)
+	})
+}
+
+func steady(t *testing.T, m model.Runner) {
 	const perRun = 20
-	m := scripted.New(scripted.Options{Context: 4096, Core: 1, Pages: 60}) // few, so that the prefix index recycles its nodes
 	r := &Request{Prompt: prompt(8, 1), MaxTokens: 4000, Loops: 2, Window: 32, Sampling: sample.Params{Temperature: 1, TopP: 0.9, TopK: 20,
-		Repeat: 1.1, Frequency: 0.1, Seed: 1}}
+		Repeat: 1.1, Frequency: 0.1, Seed: 1, Logprobs: true, Top: 5}}
 	e := quietEngine(m, Config{})
 	sinks := make([]*counting, 3)
 	for i := range sinks {

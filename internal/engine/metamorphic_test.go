@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -231,21 +232,72 @@ func TestMetamorphicScripted(t *testing.T) {
 func TestMetamorphicModel(t *testing.T) {
 	sum := &tally{}
 	rng := rand.New(rand.NewPCG(3, 5))
-	for _, c := range []struct {
-		file string
-		kv   kernel.Type
-	}{{"looped-nanbeige-3x.gguf", kernel.F32}, {"looped-nanbeige-3x-skipnorm.gguf", kernel.F16}} {
-		m := open(t, fixture.Path(t, "stories260K", c.file))
-		slots := m.Spec.Slots(4)
-		w := &world{solo: scratch(t, m, 1, 100*slots, c.kv), roomy: scratch(t, m, 1, 100*slots, c.kv),
-			tight: scratch(t, m, 1, 5*slots+slots/2, c.kv), wide: scratch(t, m, 2, 100*slots, c.kv)}
-		for range sets(102) {
-			if runSet(t, rng, w, sum); t.Failed() {
-				break
-			}
+	realSets(t, rng, sum, open(t, fixture.Path(t, "stories260K", "looped-nanbeige-3x.gguf")), kernel.F32, 102)
+	realSets(t, rng, sum, open(t, fixture.Path(t, "stories260K", "looped-nanbeige-3x-skipnorm.gguf")), kernel.F16, 102)
+	sum.check(t)
+}
+
+// TestMetamorphicCoda covers what no small public model has: prelude, coda, injection, a window of the model's own, quantised weights.
+func TestMetamorphicCoda(t *testing.T) {
+	sum := &tally{}
+	rng := rand.New(rand.NewPCG(9, 2))
+	full := tinySpec()
+	windowed := full
+	windowed.Prelude, windowed.Core, windowed.Coda, windowed.Injection, windowed.StateInit = 0, 1, 2, model.InjectAdd, model.StateInput
+	windowed.Block.Window, windowed.Block.NormPlace = 24, model.ResidualSandwich
+	realSets(t, rng, sum, randomModel(t, full, kernel.Q8_0), kernel.F32, 60)
+	realSets(t, rng, sum, randomModel(t, windowed, kernel.F32), kernel.F16, 60)
+	sum.check(t)
+}
+
+// tinySpec is a small looped model with prelude, coda and injection.
+func tinySpec() model.Spec {
+	return model.Spec{Family: "test", Vocab: 50, Dim: 32, Context: 96, Prelude: 1, Core: 2, Coda: 1,
+		Block:     model.Block{Eps: 1e-5, Heads: 4, KVHeads: 2, HeadDim: 8, QKNorm: true, RopeTheta: 10000, Hidden: 64},
+		Injection: model.InjectConcat, StateInit: model.StateZero, LoopNorm: model.LoopNormBetween, TiedHead: true,
+		Loops: model.Loops{Default: 2, TrainedMin: 1, TrainedMean: 2, TrainedMax: 4, HardMax: 4}}
+}
+
+func realSets(t *testing.T, rng *rand.Rand, sum *tally, m *model.Model, kv kernel.Type, n int) {
+	t.Helper()
+	slots := m.Spec.Slots(4)
+	w := &world{solo: scratch(t, m, 1, 100*slots, kv), roomy: scratch(t, m, 1, 100*slots, kv),
+		tight: scratch(t, m, 1, 5*slots+slots/2, kv), wide: scratch(t, m, 2, 100*slots, kv)}
+	for range sets(n) {
+		if runSet(t, rng, w, sum); t.Failed() {
+			return
 		}
 	}
-	sum.check(t)
+}
+
+// randomModel fills every tensor that a Spec calls for.
+func randomModel(t *testing.T, spec model.Spec, typ kernel.Type) *model.Model {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 1))
+	w := &model.Weights{}
+	for _, slot := range w.Slots(&spec) {
+		vals := make([]float32, slot.Count())
+		for i := range vals {
+			vals[i] = float32(rng.NormFloat64() / math.Sqrt(float64(max(slot.K, 8))))
+		}
+		if slot.Matrix == nil {
+			*slot.Vector = vals
+			continue
+		}
+		data := make([]byte, len(vals)/typ.Block()*typ.BlockBytes())
+		kernel.Quantize(data, typ, vals)
+		m, err := kernel.NewMatrix(typ, slot.N, slot.K, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*slot.Matrix = m
+	}
+	m, err := model.New(spec, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
 }
 
 func open(t *testing.T, path string) *model.Model {

@@ -21,7 +21,7 @@ type index struct {
 	prelude, core, coda int
 	nodes               []node
 	spare               []int32   // unused nodes
-	lists               [][]int32 // page lists of nodes that have none now, for reuse
+	lists               [][]int32 // page lists not in use
 	buckets             []int32   // hash -> first node, -1
 	head, tail          int32     // nodes with idle pages, least recently used first
 	path                []int32   // scratch of match
@@ -86,7 +86,7 @@ func (x *index) child(parent int32, tokens *[PageLen]int32) int32 {
 	}
 	b := x.bucket(parent, tokens)
 	n := &x.nodes[id]
-	*n = node{parent: parent, chain: *b, prev: -1, next: -1, used: true, tokens: *tokens, sets: n.sets[:0]}
+	*n = node{parent: parent, chain: *b, prev: -1, next: -1, used: true, tokens: *tokens}
 	*b = id
 	if parent >= 0 {
 		x.nodes[parent].children++
@@ -200,7 +200,7 @@ func (x *index) insert(q *Seq, b int) {
 	n := &x.nodes[id]
 	n.pins++
 	depth := x.prelude + q.Loops*x.core
-	x.ready(n, depth)
+	x.ready(&n.pages, depth)
 	for slot := 0; slot < depth; slot++ {
 		if slot < len(n.pages) {
 			x.adopt(q, slot, b, n.pages[slot])
@@ -213,6 +213,7 @@ func (x *index) insert(q *Seq, b int) {
 			x.adopt(q, depth+i, b, n.sets[at+i])
 		}
 	} else if x.coda > 0 {
+		x.ready(&n.sets, len(n.sets)+1+x.coda)
 		n.sets = append(n.sets, int32(q.Loops))
 		for i := range x.coda {
 			n.sets = append(n.sets, x.donate(q, depth+i, b, id))
@@ -222,12 +223,19 @@ func (x *index) insert(q *Seq, b int) {
 	q.tip, q.indexed = id, b+1
 }
 
-// ready gives a node without pages a list for them.
-func (x *index) ready(n *node, size int) {
-	if k := len(x.lists); n.pages == nil && k > 0 {
-		n.pages, x.lists = x.lists[k-1], x.lists[:k-1]
+// ready gives a list room for size entries, from the lists that are not in use where it has none.
+func (x *index) ready(list *[]int32, size int) {
+	if k := len(x.lists); *list == nil && k > 0 {
+		*list, x.lists = x.lists[k-1], x.lists[:k-1]
 	}
-	n.pages = slices.Grow(n.pages, max(0, size-len(n.pages)))
+	*list = slices.Grow(*list, max(0, size-len(*list)))
+}
+
+// spent takes back a list that has become empty.
+func (x *index) spent(list *[]int32) {
+	if len(*list) == 0 {
+		x.lists, *list = append(x.lists, *list), nil
+	}
 }
 
 func (x *index) adopt(q *Seq, slot, b int, page int32) {
@@ -306,6 +314,7 @@ func (x *index) evict() {
 		if group := n.sets[i+1 : i+1+x.coda]; x.pool.refs[group[0]] == 0 {
 			x.drop(id, group)
 			n.sets = append(n.sets[:i], n.sets[i+1+x.coda:]...)
+			x.spent(&n.sets)
 			x.prune(id)
 			return
 		}
@@ -316,9 +325,7 @@ func (x *index) evict() {
 	}
 	x.drop(id, n.pages[cut:])
 	n.pages = n.pages[:cut]
-	if cut == 0 {
-		x.lists, n.pages = append(x.lists, n.pages), nil
-	}
+	x.spent(&n.pages)
 	x.prune(id)
 }
 
