@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -69,7 +70,32 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.cors(x, r) {
 		return
 	}
-	s.mux.ServeHTTP(x, r)
+	s.mux.ServeHTTP(x, tidy(r))
+}
+
+// tidy drops doubled and final slashes from the path. They come from base URLs that end in one, and the mux would answer them with a
+// redirect that turns POST into GET.
+func tidy(r *http.Request) *http.Request {
+	raw := r.URL.EscapedPath()
+	short := raw
+	for strings.Contains(short, "//") {
+		short = strings.ReplaceAll(short, "//", "/")
+	}
+	if len(short) > 1 {
+		short = strings.TrimSuffix(short, "/")
+	}
+	if short == raw {
+		return r
+	}
+	path, err := url.PathUnescape(short)
+	if err != nil {
+		return r
+	}
+	u := *r.URL
+	u.Path, u.RawPath = path, short
+	c := *r // the same request to a tidier place; nobody else holds r
+	c.URL = &u
+	return &c
 }
 
 // finish recovers from a panic of the handler, then logs and counts.

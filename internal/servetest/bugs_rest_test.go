@@ -190,6 +190,11 @@ func TestHostGuardsAgainstRebinding(t *testing.T) {
 		}
 	}
 	all := New(t, Options{Serve: serve.Config{Addr: "0.0.0.0:8000"}})
+	for origin, status := range map[string]int{"http://192.168.1.7:8000": 200, "http://192.168.1.8:8000": 403, "http://192.168.1.7": 403, "file://192.168.1.7:8000": 403} {
+		if r := all.Do("POST", "/tokenize", `{"content":"a"}`, "Host", "192.168.1.7:8000", "Origin", origin); r.Status != status {
+			t.Errorf("a page from %s: %d, want %d", origin, r.Status, status)
+		}
+	}
 	for host, status := range map[string]int{"192.168.1.7:8000": 200, "[fe80::1]:8000": 200, "evil.example": 403} {
 		if r := all.Do("GET", "/health", "", "Host", host); r.Status != status {
 			t.Errorf("bound to all, host %s: %d, want %d", host, r.Status, status)
@@ -366,5 +371,33 @@ func TestMiniLabLimits(t *testing.T) {
 	b := Object(t, small.Post("/v1/chat", ask(user(strings.Repeat("x", 60))+`,{"role":"assistant","content":"ok"},`+user("y"), `,"max_tokens":5`), 200).Body)
 	if n := num(at(b, "usage", "prompt_tokens")); n > 59 {
 		t.Errorf("prompt tokens %d", n)
+	}
+}
+
+func TestSlashesOfBaseURLs(t *testing.T) {
+	w := New(t, Options{})
+	for _, path := range []string{"//v1/chat/completions", "/v1//chat/completions", "/v1/chat/completions/", "/v1/chat/completions?beta=true"} {
+		w.Post(path, chatBody(""), 200)
+	}
+	if r := w.Do("GET", "/v1/models/", ""); r.Status != 200 || Object(t, r.Body)["object"] != "list" {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+	if r := w.Do("GET", "//", ""); r.Status != 200 {
+		t.Errorf("%d", r.Status)
+	}
+}
+
+func TestHeadHasNoBody(t *testing.T) {
+	w := New(t, Options{})
+	ts := w.Listen()
+	for _, path := range []string{"/", "/health", "/readyz", "/metrics", "/v1/models", "/v1/models/tl"} {
+		resp, err := ts.Client().Head(ts.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != 200 || w.ReadAll(resp.Body) != "" {
+			t.Errorf("HEAD %s: %d", path, resp.StatusCode)
+		}
+		resp.Body.Close()
 	}
 }
