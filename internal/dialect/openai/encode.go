@@ -31,7 +31,8 @@ type encoder struct {
 type answer struct {
 	text   []byte
 	lp     entries
-	offset int // code points of prompt and text so far
+	offset int // where the next token's text begins, in code points of prompt and text
+	runes  int // code points of prompt and text so far
 	finish string
 	stats  []byte
 }
@@ -66,7 +67,8 @@ func (e *encoder) startOffsets() {
 			n = utf8.RuneCount(t.Decode(nil, r.PromptIDs))
 		}
 		for c := range e.choices {
-			e.answers[p*e.choices+c].offset = n
+			a := &e.answers[p*e.choices+c]
+			a.offset, a.runes = n, n
 		}
 	}
 }
@@ -126,7 +128,7 @@ func (e *encoder) Event(dst []byte, prompt int, ev *gen.Event) []byte {
 	i := prompt*e.choices + ev.Choice
 	a := &e.answers[i]
 	if e.logprobs {
-		e.addLogprobs(a, ev.Logprobs)
+		e.addLogprobs(a, ev)
 	}
 	if !e.stream {
 		a.text = append(a.text, ev.Text...)
@@ -139,14 +141,26 @@ func (e *encoder) Event(dst []byte, prompt int, ev *gen.Event) []byte {
 	return dst
 }
 
-func (e *encoder) addLogprobs(a *answer, list []gen.Logprob) {
-	for k := range list {
-		if e.chat {
-			a.lp.addChat(&list[k])
-		} else {
-			a.offset = a.lp.addLegacy(&list[k], a.offset)
+func (e *encoder) addLogprobs(a *answer, ev *gen.Event) {
+	if e.chat {
+		for k := range ev.Logprobs {
+			a.lp.addChat(&ev.Logprobs[k])
 		}
+		return
 	}
+	for k := range ev.Logprobs {
+		a.offset = a.lp.addLegacy(&ev.Logprobs[k], a.offset)
+	}
+	a.runes += utf8.RuneCountInString(ev.Text)
+	if n := len(ev.Logprobs); n > 0 && ev.Text != "" && wholeEnd(ev.Logprobs[n-1].Bytes) {
+		a.offset = a.runes // the text may differ from the tokens' bytes: SentencePiece drops the very first space
+	}
+}
+
+// wholeEnd says whether b ends with a whole character.
+func wholeEnd(b []byte) bool {
+	r, n := utf8.DecodeLastRune(b)
+	return r != utf8.RuneError || n != 1
 }
 
 // content appends one chunk of text.

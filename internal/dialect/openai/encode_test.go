@@ -94,6 +94,21 @@ func TestOffsetsCountCharacters(t *testing.T) {
 	}
 }
 
+// The text of a SentencePiece answer lacks the first token's space; later offsets follow the text.
+func TestOffsetsFollowTheText(t *testing.T) {
+	e := begun(false, true)
+	var got []byte
+	for _, tok := range [][2]string{{" Once", "Once"}, {" upon", " upon"}, {" a", " a"}} {
+		ev := &gen.Event{Text: tok[1], Logprobs: []gen.Logprob{{Text: tok[0], Bytes: []byte(tok[0])}}}
+		got = e.Event(got, 0, ev)
+	}
+	for _, want := range []string{`"text_offset":[0]`, `"text_offset":[4]`, `"text_offset":[9]`} {
+		if !bytes.Contains(got, []byte(want)) {
+			t.Errorf("no %s in %s", want, got)
+		}
+	}
+}
+
 func BenchmarkDecodeChat(b *testing.B) {
 	body := []byte(`{"model":"tl","messages":[{"role":"system","content":"` + strings.Repeat("words ", 200) + `"},{"role":"user","content":"hello"}],"temperature":0.7,"stream":true,"max_tokens":100}`)
 	b.ReportAllocs()
