@@ -34,8 +34,12 @@ type exit int
 // are without the program's name.
 func Main(args []string, io *IO) (status int) {
 	defer func() {
-		if e, ok := recover().(exit); ok {
+		switch e := recover().(type) {
+		case nil:
+		case exit:
 			status = int(e)
+		default:
+			panic(e)
 		}
 	}()
 	var r root

@@ -38,7 +38,7 @@ func (c *SmokeCmd) Run(io *IO) error {
 		}
 		defer os.RemoveAll(dir)
 		c.Model = filepath.Join(dir, "random.gguf")
-		if err := smokeModel(c.Model); err != nil {
+		if err := smokeModel(io, c.Model); err != nil {
 			return fmt.Errorf("cannot make a random model: %w", err)
 		}
 	}
@@ -285,7 +285,7 @@ func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "localhost:8000" }
 
 // smokeModel writes a small looped model of random weights.
-func smokeModel(path string) error {
+func smokeModel(io_ *IO, path string) error {
 	c := SynthCmd{Out: path, Shape: "custom", Type: "q8_0", Seed: 1, Dim: 64, Layers: 2, Heads: 4, KVHeads: 2, Hidden: 128, Vocab: 512, Context: 256, Loops: 3}
-	return c.Run(&IO{Out: io.Discard})
+	return c.Run(&IO{Out: io.Discard, Ctx: io_.Ctx})
 }
