@@ -128,6 +128,7 @@ func (m *Matrix) allocate() error {
 		return err
 	}
 	m.mem = mem
+	m.mem.populate()
 	body := mem.mem[:main]
 	switch m.lay {
 	case layF32:
