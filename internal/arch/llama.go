@@ -50,6 +50,7 @@ func llamaLike(c *config, f *tensorfile.File, name string) model.Spec {
 	b.RopeTheta = c.float("rope.freq_base", false, 10000)
 	b.RopeDim = c.size("rope.dimension_count", false, b.HeadDim)
 	b.Window = c.size("attention.sliding_window", false, 0)
+	b.RopeFactors = has(f, "rope_freqs.weight")
 	b.QKVBias = has(f, "blk.0.attn_q.bias")
 	b.OutBias = has(f, "blk.0.attn_output.bias")
 	b.MLPBias = has(f, "blk.0.ffn_up.bias")

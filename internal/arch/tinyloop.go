@@ -48,6 +48,7 @@ func fields(s *model.Spec) []field {
 		choice("position", &b.Pos, "rope_half", "rope_interleaved", "learned", "none"),
 		number("rope.freq_base", false, &b.RopeTheta),
 		size("rope.dimension_count", false, &b.RopeDim),
+		flag("rope.factors", &b.RopeFactors),
 		choice("feed_forward", &b.MLP, "swiglu", "gelu", "relu2"),
 		size("feed_forward_length", true, &b.Hidden),
 		flag("feed_forward_bias", &b.MLPBias),

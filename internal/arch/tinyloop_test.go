@@ -23,7 +23,7 @@ import (
 func everything() model.Spec {
 	return model.Spec{Family: "test", Vocab: 40, Dim: 32, Context: 48, Prelude: 1, Core: 2, Coda: 1,
 		Block: model.Block{Norm: model.LayerNorm, NormPlace: model.BranchSandwich, Eps: 1e-5, Heads: 4, KVHeads: 2, HeadDim: 10, QKVBias: true, OutBias: true,
-			QKNorm: true, QKBias: true, AttnScale: 0.25, AttnSoftcap: 4, Window: 20, Pos: model.RopeInterleaved, RopeTheta: 5000, RopeDim: 6,
+			QKNorm: true, QKBias: true, AttnScale: 0.25, AttnSoftcap: 4, Window: 20, Pos: model.RopeInterleaved, RopeTheta: 5000, RopeDim: 6, RopeFactors: true,
 			MLP: model.SwiGLU, Hidden: 64, MLPBias: true, ResidualScale: 0.5},
 		Embed: model.Embed{Scale: 2, NormAfter: true}, PreludeNorm: true, Injection: model.InjectDiagonal, InjectMatrix: true, StateInit: model.StateZero,
 		LoopNorm: model.LoopNormOwn, Readout: true, CodaNorm: model.CodaNormOwn, ExitGate: true,
@@ -126,7 +126,7 @@ func TestDocumentedKeys(t *testing.T) {
 		}
 	}
 	learned := everything()
-	learned.Block.Pos = model.Learned
+	learned.Block.Pos = model.Learned // only the names matter here
 	for _, sl := range new(model.Weights).Slots(&learned) {
 		name := regexp.MustCompile(`^(prelude|core|coda)\.\d+\.`).ReplaceAllString(sl.Name, "")
 		if strings.HasSuffix(name, "norm.bias") {
@@ -143,7 +143,9 @@ func TestSaveLoad(t *testing.T) {
 	tokens := []int32{3, 14, 15, 9, 26, 5, 35, 8, 9, 7, 9, 3, 2, 38, 4, 6, 26, 4, 33, 8}
 	for _, change := range []func(*model.Spec){
 		func(s *model.Spec) {},
-		func(s *model.Spec) { s.Block.Pos, s.Block.NormPlace = model.Learned, model.PostNorm },
+		func(s *model.Spec) {
+			s.Block.Pos, s.Block.RopeFactors, s.Block.NormPlace = model.Learned, false, model.PostNorm
+		},
 		func(s *model.Spec) { s.Injection, s.InjectMatrix, s.Block.MLP = model.InjectConcat, false, model.GELU },
 		func(s *model.Spec) { s.TiedHead, s.Block.Norm, s.LoopNorm = true, model.RMS, model.LoopNormBetween },
 	} {
@@ -239,7 +241,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	extra := func(_ *[]tensorfile.KV, tensors *[]tensorfile.Source) {
-		(*tensors)[0].Name = "rope_freqs.weight"
+		(*tensors)[0].Name = "blk.0.attn_sub_norm.weight"
 		*tensors = append(*tensors, tensorfile.Source{Name: "token_embd.weight", Type: (*tensors)[0].Type, Shape: (*tensors)[0].Shape, WriteTo: (*tensors)[0].WriteTo})
 	}
 	for _, c := range []struct {
@@ -259,7 +261,7 @@ func TestRefusals(t *testing.T) {
 		{"llama", `tensor "blk.2.attn_norm.weight" is missing, expected [16]`, set("llama.block_count", uint32(3)), fault.Invalid},
 		{"llama", `tensor "blk.1.attn_k.weight" is missing, expected [8 16]`, drop("blk.1.attn_k.weight"), fault.Invalid},
 		{"llama", `tensor "blk.1.ffn_up.weight" has shape [16 24], expected [24 16]`, reshape, fault.Invalid},
-		{"llama", `tensor "rope_freqs.weight"`, extra, fault.Unsupported},
+		{"llama", `tensor "blk.0.attn_sub_norm.weight"`, extra, fault.Unsupported},
 		{"nanbeige", "nanbeige.loop_share_kv = true", set("nanbeige.loop_share_kv", true), fault.Unsupported},
 		{"nanbeige", "loops.hard_max must be 1", set("nanbeige.num_loops", uint32(0)), fault.Invalid},
 		{"llama", `general.architecture mamba`, set("general.architecture", "mamba"), fault.Unsupported},
@@ -301,5 +303,34 @@ func TestTinyloopRefusals(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v", key, err)
 		}
+	}
+}
+
+// TestRopeFactors: a llama file with factors is another model from position 1 on, and the same one when they are ones.
+func TestRopeFactors(t *testing.T) {
+	with := func(factors ...float32) [][]float32 {
+		f := llamaFile(t, "llama", func(_ *[]tensorfile.KV, tensors *[]tensorfile.Source) {
+			*tensors = append(*tensors, tensorfile.Source{Name: "rope_freqs.weight", Type: kernel.F32, Shape: []int{4}, WriteTo: func(w io.Writer) error {
+				return binary.Write(w, binary.LittleEndian, factors)
+			}})
+		})
+		m, err := Load(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		return bits(t, m, []int32{1, 2, 3, 4}, 1)
+	}
+	m, err := Load(llamaFile(t, "llama", func(*[]tensorfile.KV, *[]tensorfile.Source) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	plain := bits(t, m, []int32{1, 2, 3, 4}, 1)
+	equalBits(t, "factors of one", plain, with(1, 1, 1, 1))
+	other := with(1, 1, 2, 8)
+	equalBits(t, "position 0", plain[:1], other[:1])
+	if plain[3][2] == other[3][2] {
+		t.Error("the factors changed nothing")
 	}
 }

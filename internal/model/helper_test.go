@@ -85,6 +85,7 @@ func drawSpec(t *rapid.T) *Spec {
 	if yes("partial") {
 		s.Block.RopeDim = 2 * (1 + pick("rope_dim", s.Block.HeadDim/2-1))
 	}
+	s.Block.RopeFactors = s.Block.Pos.Rotary() && yes("rope_factors")
 	if yes("windowed") {
 		s.Block.Window = 1 + pick("window", 30)
 	}

@@ -14,6 +14,8 @@ type Weights struct {
 	Positions *kernel.Matrix // [Context, Dim]
 	EmbedNorm nn.Norm
 
+	RopeFactors []float32 // [Rot/2] divisors of the frequencies; nil = ones
+
 	Prelude, Core, Coda []BlockWeights
 
 	PreludeNorm, LoopNorm, CodaNorm, FinalNorm nn.Norm

@@ -88,6 +88,9 @@ func (r *reference) heads(x vec, gain, bias []float32, pos int) {
 				continue
 			}
 			a := float64(pos) * math.Pow(float64(b.RopeTheta), -2*float64(j)/float64(rot))
+			if b.RopeFactors {
+				a /= float64(r.m.W.RopeFactors[j])
+			}
 			h[i], h[k] = h[i]*math.Cos(a)-h[k]*math.Sin(a), h[i]*math.Sin(a)+h[k]*math.Cos(a)
 		}
 	}

@@ -66,7 +66,7 @@ func (m *Model) NewScratch(o Options) (*Scratch, error) {
 	}
 	s := &Scratch{m: m, o: o, kv: kv, pool: par.New(o.Threads)}
 	if m.heads.Rot > 0 {
-		s.rope = nn.NewRope(o.Context, m.heads.Rot, float64(b.RopeTheta))
+		s.rope = nn.NewRope(o.Context, m.heads.Rot, float64(b.RopeTheta), m.W.RopeFactors)
 	}
 	s.allocate()
 	s.enterF, s.turnF, s.leaveF = s.enter, s.turn, s.leave

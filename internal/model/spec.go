@@ -63,6 +63,8 @@ type Block struct {
 	Pos       Pos
 	RopeTheta float32
 	RopeDim   int // rotated part of a head; 0 means HeadDim
+	// RopeFactors: the weights carry a divisor of each rotation's frequency (Llama 3's long contexts).
+	RopeFactors bool
 
 	MLP     MLP
 	Hidden  int // width inside the MLP

@@ -97,6 +97,7 @@ func TestValidate(t *testing.T) {
 		"hidden":            func(s *Spec) { s.Block.Hidden = 0 },
 		"eps":               func(s *Spec) { s.Block.Eps = 0 },
 		"rope_dim":          func(s *Spec) { s.Block.RopeDim = 3 },
+		"rope_factors":      func(s *Spec) { s.Block.Pos, s.Block.RopeFactors = NoPos, true },
 		"rope_theta":        func(s *Spec) { s.Block.RopeTheta = 0 },
 		"norm_place":        func(s *Spec) { s.Block.NormPlace = 9 },
 		"injection":         func(s *Spec) { s.Injection = 9 },

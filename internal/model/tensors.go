@@ -70,6 +70,9 @@ func (w *Weights) Slots(s *Spec) []Slot {
 	if s.Block.Pos == Learned {
 		c.matrix("pos_embd", s.Context, s.Dim, &w.Positions)
 	}
+	if s.Block.RopeFactors {
+		c.vector("rope_freqs.weight", s.Block.Rot()/2, &w.RopeFactors)
+	}
 	if s.Embed.NormAfter {
 		c.norm("embd_norm", &w.EmbedNorm)
 	}

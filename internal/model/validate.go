@@ -75,6 +75,9 @@ func (s *Spec) checkBlock() error {
 		return bad("eps", "must lie between 0 and 1, is %v", b.Eps)
 	}
 	if !b.Pos.Rotary() {
+		if b.RopeFactors {
+			return bad("rope_factors", "need rotary positions")
+		}
 		return nil
 	}
 	if rot := b.Rot(); rot%2 != 0 {

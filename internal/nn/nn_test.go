@@ -113,12 +113,12 @@ func checkLinear(t *testing.T, typ kernel.Type, l *Linear, x *Stream, y []float3
 // TestRope: the table is the definition, in every piece, however it grew.
 func TestRope(t *testing.T) {
 	const rot, theta = 12, 500000.0
-	r := NewRope(3000, rot, theta)
+	r := NewRope(3000, rot, theta, []float32{1, 1, 1, 2, 8, 8})
 	for _, pos := range []int{3, 700, 2999, 0, 255, 256} {
 		r.Reserve(pos)
 		cos, sin := r.At(pos)
 		for j := range rot / 2 {
-			a := float64(pos) / math.Pow(theta, 2*float64(j)/rot)
+			a := float64(pos) / math.Pow(theta, 2*float64(j)/rot) / []float64{1, 1, 1, 2, 8, 8}[j]
 			if math.Abs(float64(cos[j])-math.Cos(a)) > 1e-7 || math.Abs(float64(sin[j])-math.Sin(a)) > 1e-7 {
 				t.Errorf("position %d, pair %d: %v %v, want %v %v", pos, j, cos[j], sin[j], math.Cos(a), math.Sin(a))
 			}

@@ -15,11 +15,14 @@ type Rope struct {
 	table [][]float32 // [pos/ropeChunk] -> [ropeChunk][cos half, sin half]
 }
 
-// NewRope makes the table for positions [0, context) and a rotated width of rot.
-func NewRope(context, rot int, theta float64) *Rope {
+// NewRope makes the table for positions [0, context) and a rotated width of rot. factors, if not nil, are rot/2 divisors of the frequencies.
+func NewRope(context, rot int, theta float64, factors []float32) *Rope {
 	t := &Rope{half: rot / 2, freq: make([]float64, rot/2), table: make([][]float32, (context+ropeChunk-1)/ropeChunk)}
 	for j := range t.freq {
 		t.freq[j] = math.Pow(theta, -2*float64(j)/float64(rot))
+		if factors != nil {
+			t.freq[j] /= float64(factors[j])
+		}
 	}
 	return t
 }
