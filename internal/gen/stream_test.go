@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tinyloop/internal/chat"
 	"tinyloop/internal/engine"
 	"tinyloop/internal/fault"
 	"tinyloop/internal/sample"
@@ -326,5 +327,29 @@ func BenchmarkToken(b *testing.B) {
 				reader()
 			}
 		})
+	}
+}
+
+// BenchmarkRequest is everything around the engine of one short chat: check, render, encode, stream, fold.
+func BenchmarkRequest(b *testing.B) {
+	g, _ := says(b, " the", " cat", "<|im_end|>")
+	g.submit = func(_ context.Context, r *engine.Request, s engine.Sink) error {
+		s.Started()
+		for _, id := range said(" the", " cat", "<|im_end|>") {
+			s.Token(0, sample.Choice{ID: id})
+		}
+		s.Finish(0, engine.Stop, engine.Stats{})
+		return nil
+	}
+	r := &Request{Messages: []chat.Message{{Role: "system", Content: "Be brief."}, {Role: "user", Content: "Who are you?"}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		s, err := g.Generate(context.Background(), r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := Fold(context.Background(), s); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

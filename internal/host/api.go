@@ -8,15 +8,15 @@ import (
 
 // Options say how models are loaded.
 type Options struct {
-	Threads       int    // compute workers a model; 0 = one per CPU
-	MaxSeqLen     int    // longest sequence; 0 = what the model was trained for
-	KVType        string // number format of keys and values: "f32" (also ""), "f16"
-	KVBudget      int64  // bytes for keys and values a model; 0 = chosen from memory
-	MaxLoops      int    // most loops a request may ask for; 0 = the model's own bound
-	QueueLimit    int    // waiting requests; 0 = 256
-	MaxSeqs       int    // choices that decode at a time; 0 = 64
-	StepRows      int    // rows in flight in a step; 0 = 64
-	Timeout       time.Duration
-	NoPrefixCache bool
-	Log           *slog.Logger // nil = silent
+	Threads       int           // compute workers a model; 0 = one per CPU
+	MaxSeqLen     int           // longest sequence; 0 = what the model was trained for
+	KVType        string        // number format of keys and values: "f32" (also ""), "f16"
+	KVBudget      int64         // bytes for keys and values a model; 0 = chosen from memory
+	MaxLoops      int           // most loops a request may ask for; 0 = the model's own bound
+	QueueLimit    int           // waiting requests; 0 = 256
+	MaxSeqs       int           // choices that decode at a time; 0 = 64
+	StepRows      int           // rows in flight in a step; 0 = 64
+	Timeout       time.Duration // deadline of requests that name none; 0 = none
+	NoPrefixCache bool          // never share keys and values between requests
+	Log           *slog.Logger  // nil = silent
 }
