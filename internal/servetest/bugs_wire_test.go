@@ -427,3 +427,11 @@ func TestTensorRTLLM1632NeighboursDoNotMatter(t *testing.T) {
 		}
 	}
 }
+
+func TestABatchIsBounded(t *testing.T) {
+	w := New(t, Options{})
+	list := strings.TrimSuffix(strings.Repeat(`"a",`, 128), ",")
+	w.Post("/v1/completions", `{"prompt":[`+list+`],"max_tokens":1}`, 200)
+	w.Post("/v1/completions", `{"prompt":[`+list+`,"a"]}`, 422)
+	w.Post("/v1/completions", `{"prompt":[`+list+`],"n":9}`, 422)
+}

@@ -16,7 +16,6 @@ import (
 	"tinyloop/internal/engine"
 	"tinyloop/internal/gen"
 	"tinyloop/internal/host"
-	"tinyloop/internal/model"
 	"tinyloop/internal/scripted"
 	"tinyloop/internal/serve"
 	"tinyloop/internal/tok"
@@ -211,11 +210,6 @@ func byteRune(b byte) rune {
 		}
 	}
 	return n
-}
-
-// Loops is the scripted model's range of depth.
-func Loops() model.Loops {
-	return model.Loops{Default: 4, TrainedMin: 1, TrainedMean: 4, TrainedMax: 6, HardMax: 8}
 }
 
 // Reply is an answer read to its end.

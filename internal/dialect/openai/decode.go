@@ -12,6 +12,7 @@ import (
 
 const (
 	maxPrompts  = 128  // prompts of one completions request
+	maxAnswers  = 1024 // prompts times choices
 	maxMessages = 4096 // turns of one conversation
 )
 
@@ -205,6 +206,9 @@ func (opt Options) decodeCompletion(c *dialect.Call) (*dialect.Job, error) {
 	o.Unsupported("suffix", "messages")
 	j.Requests = prompts(o.Need("prompt"), &base)
 	e.prompts = j.Requests
+	if n := len(j.Requests) * max(base.N, base.BestOf, 1); n > maxAnswers {
+		o.Get("n").Fail(fault.Invalid, "invalid_value", "n times the number of prompts may be at most %d, got %d", maxAnswers, n)
+	}
 	o.Done()
 	e.choices = max(base.N, 1)
 	c.Ignored = o.Ignored()
