@@ -6,11 +6,18 @@ import (
 	"io"
 	"sync"
 
+	"tinyloop/internal/data"
 	"tinyloop/internal/fault"
 )
 
 // block is how many documents of a family are made at a time.
 const block = 64
+
+// made is a document ready to be written.
+type made struct {
+	line []byte
+	text int64
+}
 
 // press writes a mixture of families.
 type press struct {
@@ -24,8 +31,8 @@ type press struct {
 type lane struct {
 	f      *family
 	weight int64
-	made   uint64
-	ready  [][]byte
+	next   uint64 // number of the next document to make
+	ready  []made
 	count  Count
 }
 
@@ -45,15 +52,16 @@ func (p *press) run(ctx context.Context, out io.Writer, progress Progress) (map[
 				progress(docs, bytes)
 			}
 		}
-		line := l.ready[0]
+		d := l.ready[0]
 		l.ready = l.ready[1:]
-		if _, err := w.Write(line); err != nil {
+		if _, err := w.Write(d.line); err != nil {
 			return p.counts(), err
 		}
 		docs++
-		bytes += int64(len(line))
+		bytes += int64(len(d.line))
 		l.count.Docs++
-		l.count.Bytes += int64(len(line))
+		l.count.Text += d.text
+		l.count.Bytes += int64(len(d.line))
 	}
 	return p.counts(), w.Flush()
 }
@@ -62,7 +70,7 @@ func (p *press) run(ctx context.Context, out io.Writer, progress Progress) (map[
 func (p *press) behind() *lane {
 	best := &p.lanes[0]
 	for i := range p.lanes {
-		if l := &p.lanes[i]; l.count.Bytes*best.weight < best.count.Bytes*l.weight {
+		if l := &p.lanes[i]; l.count.Text*best.weight < best.count.Text*l.weight {
 			best = l
 		}
 	}
@@ -81,7 +89,7 @@ func (p *press) refill() error {
 		if len(l.ready) > 0 {
 			continue
 		}
-		l.ready = make([][]byte, block)
+		l.ready = make([]made, block)
 		for i := range block {
 			jobs = append(jobs, job{l, i})
 		}
@@ -92,13 +100,16 @@ func (p *press) refill() error {
 		wg.Go(func() {
 			for k := t; k < len(jobs) && errs[t] == nil; k += p.threads {
 				j := jobs[k]
-				j.l.ready[j.i], errs[t] = p.w.make(p.o, j.l.f, j.l.made+uint64(j.i)).AppendJSON(nil)
+				d := p.w.make(p.o, j.l.f, j.l.next+uint64(j.i))
+				out := &j.l.ready[j.i]
+				out.text = textBytes(d)
+				out.line, errs[t] = d.AppendJSON(nil)
 			}
 		})
 	}
 	wg.Wait()
 	for k := 0; k < len(jobs); k += block {
-		jobs[k].l.made += block
+		jobs[k].l.next += block
 	}
 	for _, err := range errs {
 		if err != nil {
@@ -106,6 +117,18 @@ func (p *press) refill() error {
 		}
 	}
 	return nil
+}
+
+// textBytes is how much of a document a model reads.
+func textBytes(d *data.Doc) int64 {
+	n := len(d.Text) + len(d.Tools)
+	for _, m := range d.Messages {
+		n += len(m.Content)
+		for _, c := range m.ToolCalls {
+			n += len(c.Function.Name) + len(c.Function.Arguments)
+		}
+	}
+	return int64(n)
 }
 
 func (p *press) counts() map[string]Count {

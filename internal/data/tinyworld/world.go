@@ -33,7 +33,7 @@ func New() *World {
 // family is a kind of document.
 type family struct {
 	name  string
-	share int  // of 1,000 bytes of the whole corpus
+	share int  // of 1,000 bytes of the corpus' text
 	text  bool // can be written as plain text
 	make  func(*sheet)
 }
@@ -74,7 +74,7 @@ type Options struct {
 	Split data.Split // Test holds what training never sees: longer chains, other wordings, other names
 	Lang  string     // en, fr, or "" for both
 	Form  string     // text, chat, or "" for both
-	Mix   []Share    // by bytes; nil = the usual one
+	Mix   []Share    // by bytes of text, labels and JSON apart; nil = the usual one
 	Docs  int        // stop after so many documents; 0 = no limit
 	Bytes int64      // stop after the document that reaches so many bytes; 0 = no limit
 }
@@ -132,7 +132,8 @@ func (o *Options) check() error {
 // Count says what has been written of a family.
 type Count struct {
 	Docs  int
-	Bytes int64
+	Text  int64 // bytes of what a model reads
+	Bytes int64 // bytes of JSON
 }
 
 // Progress is called after every block of documents.
