@@ -13,9 +13,12 @@ import (
 
 // Encoder is what this package needs of a tokenizer; *tok.Tokenizer is one.
 type Encoder interface {
-	Encode(dst []tok.ID, text string) []tok.ID       // text of people: control tokens stay text
-	EncodeMarkup(dst []tok.ID, text string) []tok.ID // text of a template: control tokens are recognised
-	Bytes(id tok.ID) []byte
+	Encode(dst []tok.ID, text string) []tok.ID           // text of people: control tokens stay text
+	EncodeSpans(dst []tok.ID, spans []tok.Span) []tok.ID // a template's text and people's, as one string
+	Bytes(id tok.ID) []byte                              // as they stand in the text; nil for control tokens
+	Piece(id tok.ID) string
+	IsControl(id tok.ID) bool
+	Kind() string // bpe or spm
 	Size() int
 	Hash() [32]byte
 	BOS() tok.ID
@@ -42,32 +45,52 @@ type Tokens struct {
 
 // Coder turns documents into tokens. It holds scratch: one goroutine at a time.
 type Coder struct {
-	Tok      Encoder
-	Template *chat.Template // how conversations are written down; must write a longer conversation as a continuation of a shorter one
-	Controls []string       // texts of the tokenizer's control tokens, see chat.Render
+	tok      Encoder
+	template *chat.Template
+	bos, eos string
+	controls []string
 
+	spans []tok.Span
 	trace []tok.ID
+}
+
+// NewCoder makes a coder whose conversations are written down by the given template, which must write a longer conversation as a
+// continuation of a shorter one.
+func NewCoder(t Encoder, template *chat.Template) *Coder {
+	c := &Coder{tok: t, template: template}
+	for id := range tok.ID(t.Size()) {
+		if t.IsControl(id) && t.Piece(id) != "" {
+			c.controls = append(c.controls, t.Piece(id))
+		}
+	}
+	if t.BOS() >= 0 {
+		c.bos = t.Piece(t.BOS())
+	}
+	if t.EOS() >= 0 {
+		c.eos = t.Piece(t.EOS())
+	}
+	return c
 }
 
 // Encode encodes d into t. A text gets the start token (where prompts get one) and the end token, and all of it is learned. Of a
 // conversation the assistant's turns are learned, the text that ends them included, and nothing else.
 func (c *Coder) Encode(d *Doc, t *Tokens) error {
 	t.IDs, t.Learn, t.Traces = t.IDs[:0], t.Learn[:0], t.Traces[:0]
-	if c.Tok.AddBOS() && c.Tok.BOS() >= 0 {
-		t.IDs = append(t.IDs, c.Tok.BOS())
+	if c.tok.AddBOS() && c.tok.BOS() >= 0 {
+		t.IDs = append(t.IDs, c.tok.BOS())
 	}
 	if d.IsChat() {
 		return c.chat(d, t)
 	}
 	first := len(t.IDs)
-	t.IDs = c.Tok.Encode(t.IDs, d.Text)
+	t.IDs = c.tok.Encode(t.IDs, d.Text)
 	if d.Labels != nil {
 		for _, a := range d.Labels.Answers {
-			c.traces(t, first, a.Start, a.States)
+			c.traces(t, first, d.Text, a.Start, a.States)
 		}
 	}
-	if c.Tok.EOS() >= 0 {
-		t.IDs = append(t.IDs, c.Tok.EOS())
+	if c.tok.EOS() >= 0 {
+		t.IDs = append(t.IDs, c.tok.EOS())
 	}
 	if len(t.IDs) > 1 {
 		t.Learn = append(t.Learn, Range{1, uint32(len(t.IDs))})
@@ -75,30 +98,74 @@ func (c *Coder) Encode(d *Doc, t *Tokens) error {
 	return nil
 }
 
-// traces adds the states of an answer that begins at byte off of what tokens first… say.
-func (c *Coder) traces(t *Tokens, first, off int, states []string) {
-	at, lead := first, 0
-	for at < len(t.IDs) {
-		n := len(c.Tok.Bytes(t.IDs[at]))
-		if lead+n > off {
-			break
+// find gives the token, from first on, in which byte off of text lies, and the bytes of that token before off; ok is false where the tokens
+// do not spell the text.
+func (c *Coder) find(t *Tokens, first int, text string, off int) (at, before int, ok bool) {
+	pos := 0
+	for at = first; at < len(t.IDs); at++ {
+		n := c.width(t.IDs[at], text[pos:])
+		if n < 0 {
+			return 0, 0, false
 		}
-		lead += n
-		at++
+		if pos+n > off {
+			return at, off - pos, true
+		}
+		pos += n
 	}
-	if at == len(t.IDs) {
+	return at, 0, pos == off
+}
+
+// width gives the bytes of text that a token at its beginning spells, −1 when it does not spell it. SentencePiece puts a blank before the
+// first word that the text does not have.
+func (c *Coder) width(id tok.ID, text string) int {
+	b := string(c.tok.Bytes(id))
+	if c.tok.IsControl(id) {
+		b = c.tok.Piece(id)
+	}
+	switch {
+	case strings.HasPrefix(text, b):
+		return len(b)
+	case c.tok.Kind() == "spm" && strings.HasPrefix(b, " ") && strings.HasPrefix(text, b[1:]):
+		return len(b) - 1
+	case c.tok.IsControl(id):
+		return 0
+	}
+	return -1
+}
+
+// traces adds the states of an answer that begins at byte off of what tokens first… say.
+func (c *Coder) traces(t *Tokens, first int, text string, off int, states []string) {
+	if len(states) == 0 {
 		return
 	}
-	blank := ""
-	if lead < off { // the token begins with the blank before the answer
-		blank = " "
+	at, before, ok := c.find(t, first, text, off)
+	if !ok || at == len(t.IDs) {
+		return
 	}
-	for i, s := range states {
-		c.trace = c.Tok.Encode(c.trace[:0], blank+s)
-		if len(c.trace) > 0 {
-			t.Traces = append(t.Traces, Trace{At: uint32(at), Step: uint32(i + 1), ID: c.trace[0]})
+	for i, state := range states {
+		if id := c.begins(state, before > 0); id >= 0 {
+			t.Traces = append(t.Traces, Trace{At: uint32(at), Step: uint32(i + 1), ID: id})
 		}
 	}
+}
+
+// begins gives the token that a word begins with, with the blank before it or without; −1 when the tokenizer has it the other way only.
+func (c *Coder) begins(word string, blank bool) tok.ID {
+	if blank && c.tok.Kind() != "spm" { // which puts the blank there by itself
+		word = " " + word
+	}
+	c.trace = c.tok.Encode(c.trace[:0], word)
+	for _, id := range c.trace {
+		b := c.tok.Bytes(id)
+		if len(b) == 0 || string(b) == " " {
+			continue
+		}
+		if (b[0] == ' ') != blank {
+			return -1
+		}
+		return id
+	}
+	return -1
 }
 
 // chat writes a conversation with the template and finds the assistant's turns in it: what a turn adds to the text that asks for it.
@@ -108,7 +175,10 @@ func (c *Coder) chat(d *Doc, t *Tokens) error {
 	if err != nil {
 		return err
 	}
-	var spans []span
+	if c.bos != "" && strings.HasPrefix(whole, c.bos) && len(t.IDs) == 1 {
+		t.IDs = t.IDs[:0] // the template writes the start token itself
+	}
+	var turns []turn
 	for i, m := range msgs {
 		if m.Role != "assistant" {
 			continue
@@ -126,18 +196,20 @@ func (c *Coder) chat(d *Doc, t *Tokens) error {
 			return fault.New(fault.Invalid, "chat_template", "%s:%d: messages[%d]: the chat template does not write a conversation as a "+
 				"continuation of its beginning, so the assistant's part cannot be told", d.File, d.Line, i)
 		}
-		s := span{lo: len(before), hi: len(after), msg: i, source: i - (len(msgs) - len(d.Messages)), content: len(before)}
+		s := turn{lo: len(before), hi: len(after), msg: i, source: i - (len(msgs) - len(d.Messages)), content: len(before)}
 		if k := strings.Index(after[len(before):], m.Content); k > 0 {
 			s.content += k
 		}
-		spans = append(spans, s)
+		turns = append(turns, s)
 	}
-	c.parts(d, t, parts, spans, marks)
+	if !c.spell(d, t, whole, markup(parts, turns, marks), turns) {
+		return fault.New(fault.Invalid, "input", "%s:%d: the tokenizer changes the text, so the assistant's part cannot be told", d.File, d.Line)
+	}
 	return nil
 }
 
-// span is an assistant's turn in the text of the whole conversation, in bytes.
-type span struct {
+// turn is an assistant's turn in the text of the whole conversation, in bytes.
+type turn struct {
 	lo, hi  int
 	msg     int // its number as rendered
 	source  int // its number in the document
@@ -145,8 +217,7 @@ type span struct {
 }
 
 func (c *Coder) render(msgs []chat.Message, ask bool) (string, []chat.Part, error) {
-	r := chat.Render{Messages: msgs, AddGenerationPrompt: ask, Controls: c.Controls}
-	parts, err := c.Template.Render(r)
+	parts, err := c.template.Render(chat.Render{Messages: msgs, AddGenerationPrompt: ask, BOS: c.bos, EOS: c.eos, Controls: c.controls})
 	if err != nil {
 		return "", nil, err
 	}
@@ -157,67 +228,87 @@ func (c *Coder) render(msgs []chat.Message, ask bool) (string, []chat.Part, erro
 	return b.String(), parts, nil
 }
 
-// parts encodes the parts, cut where learning begins and ends and around our own marks of tool calls.
-func (c *Coder) parts(d *Doc, t *Tokens, parts []chat.Part, spans []span, marks map[int][]mark) {
-	var cuts []int
-	markup := map[int]int{} // byte where a mark begins to where it ends
-	for _, s := range spans {
-		cuts = append(cuts, s.lo, s.hi)
-		for _, m := range marks[s.msg] {
-			cuts = append(cuts, s.content+m.lo, s.content+m.hi)
-			markup[s.content+m.lo] = s.content + m.hi
-		}
-	}
-	slices.Sort(cuts)
+// markup gives the stretches of the text that a template wrote, or we: its parts, and our marks of tool calls within people's.
+func markup(parts []chat.Part, turns []turn, marks map[int][]mark) []mark {
+	var out []mark
 	at := 0
 	for _, p := range parts {
-		for rest := p.Text; rest != ""; {
-			n := len(rest)
-			for len(cuts) > 0 && cuts[0] <= at {
-				cuts = cuts[1:]
-			}
-			if len(cuts) > 0 && cuts[0] < at+n {
-				n = cuts[0] - at
-			}
-			c.piece(d, t, rest[:n], p.User && markup[at] != at+n, at, spans)
-			at += n
-			rest = rest[n:]
+		if !p.User {
+			out = append(out, mark{at, at + len(p.Text)})
+		}
+		at += len(p.Text)
+	}
+	for _, s := range turns {
+		for _, m := range marks[s.msg] {
+			out = append(out, mark{s.content + m.lo, s.content + m.hi})
 		}
 	}
+	slices.SortFunc(out, func(a, b mark) int { return a.lo - b.lo })
+	return out
 }
 
-func (c *Coder) piece(d *Doc, t *Tokens, text string, user bool, at int, spans []span) {
-	first := len(t.IDs)
-	if user {
-		t.IDs = c.Tok.Encode(t.IDs, text)
-	} else {
-		t.IDs = c.Tok.EncodeMarkup(t.IDs, text)
-	}
-	for _, s := range spans {
-		if at < s.lo || at >= s.hi {
-			continue
-		}
-		t.learn(first)
-		if d.Labels == nil {
-			return
-		}
-		for _, a := range d.Labels.Answers {
-			if off := s.content + a.Start - at; a.Message == s.source && off >= 0 && off < len(text) {
-				c.traces(t, first, off, a.States)
+// spell encodes the whole text and marks the turns in it. Where a prompt ends and an answer begins the tokens are cut, because at inference
+// they are: no token reaches from one into the other. SentencePiece would put a blank after a cut, so its tokens are found in the whole.
+func (c *Coder) spell(d *Doc, t *Tokens, whole string, marks []mark, turns []turn) bool {
+	if c.tok.Kind() == "spm" {
+		first := len(t.IDs)
+		c.encode(t, whole, marks, 0, len(whole))
+		for _, s := range turns {
+			lo, _, ok := c.find(t, first, whole, s.lo)
+			hi, part, ok2 := c.find(t, first, whole, s.hi)
+			if !ok || !ok2 {
+				return false
 			}
+			if part > 0 {
+				hi++
+			}
+			t.Learn = append(t.Learn, Range{uint32(lo), uint32(hi)})
+			c.answers(d, t, s, first, whole, 0)
 		}
-		return
+		return true
 	}
+	at := 0
+	for _, s := range turns {
+		c.encode(t, whole, marks, at, s.lo)
+		first := len(t.IDs)
+		c.encode(t, whole, marks, s.lo, s.hi)
+		t.Learn = append(t.Learn, Range{uint32(first), uint32(len(t.IDs))})
+		c.answers(d, t, s, first, whole[s.lo:s.hi], s.lo)
+		at = s.hi
+	}
+	c.encode(t, whole, marks, at, len(whole))
+	return true
 }
 
-// learn makes the tokens from first to the end targets.
-func (t *Tokens) learn(first int) {
-	end := uint32(len(t.IDs))
-	if n := len(t.Learn); n > 0 && t.Learn[n-1].End == uint32(first) {
-		t.Learn[n-1].End = end
+// encode appends the tokens of whole[lo:hi].
+func (c *Coder) encode(t *Tokens, whole string, marks []mark, lo, hi int) {
+	c.spans = c.spans[:0]
+	add := func(to int, isMarkup bool) {
+		if to > lo {
+			c.spans = append(c.spans, tok.Span{Text: whole[lo:to], Markup: isMarkup})
+			lo = to
+		}
+	}
+	for _, m := range marks {
+		if m.hi > lo && m.lo < hi {
+			add(min(m.lo, hi), false)
+			add(min(m.hi, hi), true)
+		}
+	}
+	add(hi, false)
+	t.IDs = c.tok.EncodeSpans(t.IDs, c.spans)
+}
+
+// answers adds the traces of a turn whose text begins at byte base of the whole and at token first.
+func (c *Coder) answers(d *Doc, t *Tokens, s turn, first int, text string, base int) {
+	if d.Labels == nil {
 		return
 	}
-	t.Learn = append(t.Learn, Range{uint32(first), end})
+	for _, a := range d.Labels.Answers {
+		if a.Message == s.source {
+			c.traces(t, first, text, s.content+a.Start-base, a.States)
+		}
+	}
 }
 
 // The marks around a tool call in a conversation's text; single tokens in our own vocabulary.

@@ -73,7 +73,7 @@ func TestEncodeChat(t *testing.T) {
 	}
 }
 
-// The tokens of a training prompt must be those of the same prompt at inference: the template's parts, each encoded by itself.
+// A template of a model is followed: it trims, and it writes the start token itself, which then stands once.
 func TestEncodeIsTheTemplate(t *testing.T) {
 	src := "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 	tpl, err := chat.Compile(src)
@@ -81,12 +81,12 @@ func TestEncodeIsTheTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &Doc{Messages: []Message{{Role: "user", Content: " Hi "}, {Role: "assistant", Content: " Yes "}}}
-	c := &Coder{Tok: byteTok{}, Template: tpl}
+	c := NewCoder(byteTok{bos: true}, tpl)
 	var x Tokens
 	if err := c.Encode(d, &x); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := show(x.IDs), "⟨im_start⟩⟨user⟩\nHi⟨im_end⟩\n⟨im_start⟩⟨assistant⟩\nYes⟨im_end⟩\n"; got != want {
+	if got, want := show(x.IDs), "⟨bos⟩⟨im_start⟩⟨user⟩\nHi⟨im_end⟩\n⟨im_start⟩⟨assistant⟩\nYes⟨im_end⟩\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := learned(&x); got != "Yes⟨im_end⟩" {
@@ -96,7 +96,7 @@ func TestEncodeIsTheTemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (&Coder{Tok: byteTok{}, Template: backwards}).Encode(d, &x); err == nil {
+	if err := NewCoder(byteTok{}, backwards).Encode(d, &x); err == nil {
 		t.Error("a template whose turns cannot be told was accepted")
 	}
 }

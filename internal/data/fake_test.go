@@ -26,7 +26,18 @@ func (byteTok) Encode(dst []tok.ID, s string) []tok.ID {
 	return dst
 }
 
-func (b byteTok) EncodeMarkup(dst []tok.ID, s string) []tok.ID {
+func (b byteTok) EncodeSpans(dst []tok.ID, spans []tok.Span) []tok.ID {
+	for _, p := range spans {
+		if !p.Markup {
+			dst = b.Encode(dst, p.Text)
+			continue
+		}
+		dst = b.markup(dst, p.Text)
+	}
+	return dst
+}
+
+func (b byteTok) markup(dst []tok.ID, s string) []tok.ID {
 next:
 	for s != "" {
 		for i, c := range byteControls {
@@ -52,12 +63,20 @@ func (byteTok) Bytes(id tok.ID) []byte {
 	return nil
 }
 
-func (byteTok) Size() int      { return byteVocab }
-func (byteTok) Hash() [32]byte { return [32]byte{1, 2, 3} }
-func (byteTok) BOS() tok.ID    { return 512 }
-func (byteTok) EOS() tok.ID    { return 513 }
-func (b byteTok) AddBOS() bool { return b.bos }
-func newCoder() *Coder         { return &Coder{Tok: byteTok{bos: true}, Template: chat.ChatML()} }
+func (byteTok) Size() int                { return byteVocab }
+func (byteTok) Hash() [32]byte           { return [32]byte{1, 2, 3} }
+func (byteTok) BOS() tok.ID              { return 512 }
+func (byteTok) EOS() tok.ID              { return 513 }
+func (b byteTok) AddBOS() bool           { return b.bos }
+func (byteTok) Kind() string             { return "bpe" }
+func (byteTok) IsControl(id tok.ID) bool { return id >= 512 && int(id) < 512+len(byteControls) }
+func (t byteTok) Piece(id tok.ID) string {
+	if t.IsControl(id) {
+		return byteControls[id-512]
+	}
+	return string(t.Bytes(id))
+}
+func newCoder() *Coder { return NewCoder(byteTok{bos: true}, chat.ChatML()) }
 func show(ids []tok.ID) string {
 	var b strings.Builder
 	for _, id := range ids {

@@ -126,8 +126,8 @@ func newPreparer(o *PrepareOptions) *preparer {
 	if o.ShardTokens == 0 {
 		o.ShardTokens = 16 << 20
 	}
-	hash := o.Coder.Tok.Hash()
-	m := &Manifest{Format: 1, Tokenizer: hex.EncodeToString(hash[:]), Vocab: o.Coder.Tok.Size(), Template: templateName(o.Coder), Shares: o.Shares,
+	hash := o.Coder.tok.Hash()
+	m := &Manifest{Format: 1, Tokenizer: hex.EncodeToString(hash[:]), Vocab: o.Coder.tok.Size(), Template: templateName(o.Coder), Shares: o.Shares,
 		Groups: map[string][splits]Tally{}}
 	for i := range m.Splits {
 		m.Splits[i].Name = Split(i).String()
@@ -137,10 +137,10 @@ func newPreparer(o *PrepareOptions) *preparer {
 }
 
 func templateName(c *Coder) string {
-	if c.Template.Source() == "" {
+	if c.template.Source() == "" {
 		return "chatml"
 	}
-	return c.Template.Source()
+	return c.template.Source()
 }
 
 // clear makes the folder and removes a corpus of before, if that may be; nothing else in the folder is touched.
@@ -191,7 +191,7 @@ func (p *preparer) add(d *Doc) error {
 	sp := d.splitOf(p.o.Shares, hash)
 	w := p.open[sp]
 	if w == nil {
-		w = NewShardWriter(p.o.Coder.Tok.Size(), p.o.Coder.Tok.Hash())
+		w = NewShardWriter(p.o.Coder.tok.Size(), p.o.Coder.tok.Hash())
 		p.open[sp] = w
 	}
 	if err := w.Add(&p.tokens, d.Group(), hash); err != nil {
@@ -330,4 +330,13 @@ func (f *ShardInfo) match(s *Shard, tokenizer [32]byte) error {
 		return shardFault(s.Name, "made with another tokenizer")
 	}
 	return nil
+}
+
+// TokenizerHash gives the hash of the tokenizer that the corpus was prepared with.
+func (m *Manifest) TokenizerHash() (hash [32]byte, err error) {
+	b, err := hex.DecodeString(m.Tokenizer)
+	if err != nil || len(b) != len(hash) {
+		return hash, fault.New(fault.Invalid, "data", "the manifest's tokenizer is %.80q, expected the 64 hex digits of a hash", m.Tokenizer)
+	}
+	return [32]byte(b), nil
 }
