@@ -111,6 +111,12 @@ func TestDocumentedKeys(t *testing.T) {
 	for _, fd := range fields(&s) {
 		known["tinyloop."+fd.key] = true
 	}
+	for _, fd := range fields(&s) {
+		required := regexp.MustCompile("`tinyloop\\." + regexp.QuoteMeta(fd.key) + "` \\|[^|]*required").Match(page)
+		if required != fd.must {
+			t.Errorf("tinyloop.%s: required is %v in the code, %v on the page", fd.key, fd.must, required)
+		}
+	}
 	found := map[string]bool{}
 	for _, m := range regexp.MustCompile("`(tinyloop\\.[a-z0-9_.]+)`").FindAllStringSubmatch(string(page), -1) {
 		found[m[1]] = true

@@ -141,9 +141,6 @@ func (s *Scratch) allocate() {
 
 func (s *Spec) activation() nn.Activation { return nn.Activation(s.Block.MLP) }
 
-// Model gives the model that runs here.
-func (s *Scratch) Model() *Model { return s.m }
-
 // Limits implements Runner.
 func (s *Scratch) Limits() Limits {
 	sp := &s.m.Spec
