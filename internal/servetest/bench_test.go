@@ -48,3 +48,22 @@ func modelTime(w *World, n int) float64 {
 	}
 	return float64(time.Since(start).Microseconds()) / float64(n)
 }
+
+// BenchmarkStreamedToken is the cost of one token of a long stream over the loopback, the scripted model's time included.
+func BenchmarkStreamedToken(b *testing.B) {
+	w := New(b, Options{Say: []string{"a"}, Endless: true, Context: 4096})
+	ts := httptest.NewServer(w.Server.Handler())
+	defer ts.Close()
+	const tokens = 1000
+	b.ReportAllocs()
+	for n := 0; n < b.N; n += tokens {
+		resp, err := ts.Client().Post(ts.URL+"/v1/chat/completions", "application/json", strings.NewReader(chatBody(`"stream":true,"max_tokens":1000`)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+			b.Fatal(err, resp.StatusCode)
+		}
+		resp.Body.Close()
+	}
+}
