@@ -194,6 +194,9 @@ func (c *DataPrepareCmd) Run(io *IO) error {
 	if err != nil {
 		return err
 	}
+	if !(c.Valid >= 0 && c.Test >= 0 && c.Valid+c.Test <= 90) {
+		return fault.New(fault.Invalid, "valid", "--valid %g and --test %g percent, expected 0 to 90 together", c.Valid, c.Test)
+	}
 	line, err := parseSize("max-line", c.MaxLine)
 	if err != nil {
 		return err

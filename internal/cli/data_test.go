@@ -58,6 +58,7 @@ func TestData(t *testing.T) {
 		{"! prepare notes.txt --tokenizer gpt2 -o out", "", `holds a prepared corpus already`},
 		{"prepare notes.txt --tokenizer gpt2 -o out --force --valid 0", `(?m)^train +1 documents`, ""},
 		{"! prepare notes.txt --tokenizer nowhere.gguf -o out2", "", `nowhere.gguf`},
+		{"! prepare notes.txt --tokenizer gpt2 -o out4 --valid NaN", "", `--valid NaN and --test 0 percent`},
 		{"! prepare broken.jsonl --tokenizer gpt2 -o out3", "", `broken.jsonl:2: broken JSON at column 8`},
 	} {
 		line, fails := strings.CutPrefix(c.line, "! ")

@@ -134,7 +134,7 @@ type wireDoc struct {
 	Tools      json.RawMessage `json:"tools"`
 	Prompt     *string         `json:"prompt"`
 	Completion *string         `json:"completion"`
-	Labels     *Labels         `json:"labels"`
+	Labels     json.RawMessage `json:"labels"`
 }
 
 type wireMessage struct {
@@ -176,7 +176,11 @@ func (w *wireDoc) doc() (*Doc, error) {
 	case forms > 1:
 		return nil, errors.New("more than one of text, messages and prompt/completion is present: a document has one form")
 	}
-	d := &Doc{Labels: w.Labels}
+	d := &Doc{}
+	var err error
+	if d.Labels, err = labelsOf(w.Labels); err != nil {
+		return nil, err
+	}
 	switch {
 	case w.Text != nil:
 		d.Text = *w.Text
@@ -197,6 +201,21 @@ func (w *wireDoc) doc() (*Doc, error) {
 		}
 	}
 	return d, checkAnswers(d)
+}
+
+// labelsOf reads labels that are ours: an object that names its family. Anything else under that name belongs to the reader's own world.
+func labelsOf(raw json.RawMessage) (*Labels, error) {
+	var ours struct {
+		Family string `json:"family"`
+	}
+	if len(raw) == 0 || json.Unmarshal(raw, &ours) != nil || ours.Family == "" {
+		return nil, nil
+	}
+	var l Labels
+	if err := json.Unmarshal(raw, &l); err != nil {
+		return nil, fmt.Errorf("labels: %w", jsonFault(err))
+	}
+	return &l, nil
 }
 
 func count(is ...bool) (n int) {

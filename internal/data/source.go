@@ -73,7 +73,7 @@ func list(path string, c *Counts) ([]string, error) {
 		case err != nil:
 			return fault.New(fault.Invalid, "input", "%s: %v", p, cause(err))
 		case d.IsDir():
-			if p != path && strings.HasPrefix(d.Name(), ".") {
+			if p != path && (strings.HasPrefix(d.Name(), ".") || isPrepared(p)) {
 				return fs.SkipDir
 			}
 		case strings.HasPrefix(d.Name(), ".") || !slices.Contains(extensions, strings.ToLower(filepath.Ext(p))):
@@ -87,6 +87,12 @@ func list(path string, c *Counts) ([]string, error) {
 		err = fault.New(fault.Invalid, "input", "%s: the folder holds no file ending in %s", path, strings.Join(extensions, ", "))
 	}
 	return files, err
+}
+
+// isPrepared says whether a folder holds shards, which are no input: a corpus may be prepared into a folder beside its files.
+func isPrepared(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, ManifestName))
+	return err == nil
 }
 
 // cause strips the operation and path that a message gives itself.

@@ -32,6 +32,8 @@ func TestForms(t *testing.T) {
 		{"a.jsonl", `{"text":"é"}` + "\n\n" + `{"text":"b"}`, []*Doc{{Text: "é", Line: 1}, {Text: "b", Line: 3}}},
 		{"anything", ` { "text" : "x" }`, []*Doc{{Text: "x", Line: 1}}},
 		{"anything", "{curly prose", []*Doc{{Text: "{curly prose", Line: 1}}},
+		{"l.jsonl", `{"text":"x","labels":["spam",1]}`, []*Doc{{Text: "x", Line: 1}}},
+		{"l.jsonl", `{"text":"x","labels":{"family":"f","difficulty":2}}`, []*Doc{{Text: "x", Labels: &Labels{Family: "f", Difficulty: 2}, Line: 1}}},
 		{"s.json", "[\n \"one\",\n\n {\"text\":\"two\"}]\n", []*Doc{{Text: "one", Line: 2}, {Text: "two", Line: 4}}},
 		{"p.jsonl", `{"prompt":"a","completion":"b"}`, []*Doc{{Messages: []Message{{Role: "user", Content: "a"}, {Role: "assistant", Content: "b"}}, Line: 1}}},
 		{"m.jsonl", `{"messages":[{"role":"developer","content":"s"},{"role":"user","content":[{"type":"text","text":"2+"},{"type":"text","text":"2"}]},` +
@@ -86,8 +88,8 @@ func TestFaults(t *testing.T) {
 		{"a.jsonl", msg(`{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"5"}}]}`), `arguments is "5"`, 0},
 		{"a.jsonl", msg(`{"role":"user","content":"a"},{"role":"tool","tool_call_id":"z","content":"a"}`), `tool_call_id "z" answers no earlier`, 0},
 		{"a.jsonl", msg(`{"role":"tool","content":"a"}`), "cannot begin with a tool's answer", 0},
-		{"a.jsonl", `{"text":"abc","labels":{"answers":[{"start":2,"end":9}]}}`, "labels.answers[0] marks bytes 2 to 9 of a text of 3", 0},
-		{"a.jsonl", `{"text":"abc","labels":{"split":"holdout"}}`, `labels.split is "holdout"`, 0},
+		{"a.jsonl", `{"text":"abc","labels":{"family":"f","answers":[{"start":2,"end":9}]}}`, "labels.answers[0] marks bytes 2 to 9 of a text of 3", 0},
+		{"a.jsonl", `{"text":"abc","labels":{"family":"f","split":"holdout"}}`, `labels.split is "holdout"`, 0},
 		{"a.json", "[\n\"a\",\n\"b\"\n", "a.json:4: the array ends too early", 0},
 		{"a.json", "[\n\"a\",\n5]", "a.json:3: expected a JSON object", 0},
 		{"a.json", "[\n\"a\",\n\"b\" \"c\"]", "a.json:3: broken JSON", 0},
@@ -175,7 +177,7 @@ func TestCorpora(t *testing.T) {
 
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
-	for name, s := range map[string]string{"b/2.txt": "two", "a.txt": "one", ".hidden/x.txt": "no", "c.png": "\x89", "d.jsonl": "", ".e.txt": "no"} {
+	for name, s := range map[string]string{"b/2.txt": "two", "a.txt": "one", ".hidden/x.txt": "no", "c.png": "\x89", "d.jsonl": "", ".e.txt": "no", "out/data.json": "{}", "out/n.txt": "no"} {
 		p := filepath.Join(dir, name)
 		os.MkdirAll(filepath.Dir(p), 0o755)
 		if err := os.WriteFile(p, []byte(s), 0o644); err != nil {

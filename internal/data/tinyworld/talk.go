@@ -2,8 +2,8 @@ package tinyworld
 
 // The chat family: greetings, thanks, who is speaking, capitals, and talks of several turns.
 
-// small makes a talk of one to four turns.
-func small(s *sheet) {
+// talk makes a talk of one to four turns.
+func talk(s *sheet) {
 	s.level(1)
 	if !s.chat && s.odds(1, 3) {
 		s.openings()

@@ -48,7 +48,7 @@ func families() []family {
 		{"phop", 60, true, phop},
 		{"arith", 140, true, arith},
 		{"list", 60, true, list},
-		{"chat", 100, true, small},
+		{"chat", 100, true, talk},
 		{"tools", 40, false, tools},
 	}
 }
