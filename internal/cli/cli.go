@@ -24,6 +24,7 @@ type root struct {
 	Smoke    SmokeCmd    `cmd:"" help:"Drive every endpoint in process and say whether all is well."`
 	Inspect  InspectCmd  `cmd:"" help:"Print what a model file is: architecture, tensors, memory, tokenizer, template."`
 	Convert  ConvertCmd  `cmd:"" help:"Convert a model file to .tinyloop or .gguf, in another number format if asked."`
+	Bench    BenchCmd    `cmd:"" help:"Measure a model's speed and memory, and the machine's limits beside them."`
 	Synth    SynthCmd    `cmd:"" help:"Write a model of random weights in a given shape."`
 }
 

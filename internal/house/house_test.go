@@ -38,6 +38,7 @@ var rank = map[string]int{
 	"internal/engine":         3, // the one decoding loop over model, sched, sample
 	"internal/scripted":       3, // the scripted model of tests, behind model.Runner
 	"internal/gen":            4, // the text side over engine, chat, tok
+	"internal/bench":          4, // measures models bare and through the engine; what serves them is handed in from above
 	"internal/train":          4,
 	"internal/host":           5, // several models in one process
 	"internal/eval":           5,
@@ -65,7 +66,7 @@ var privilege = []struct {
 }{
 	{"unsafe", "only kernels and the mapper of files touch raw memory", []string{"internal/kernel", "internal/tensorfile"}},
 	{"net/http", "the wire belongs to dialects, serve and the command line", []string{"internal/dialect", "internal/web", "internal/serve", "internal/servetest", "internal/cli"}},
-	{"golang.org/x/sys/unix", "raw system calls: files are mapped in tensorfile, the arena is kernel's", []string{"internal/kernel", "internal/tensorfile", "internal/par", "internal/host", "internal/cli"}},
+	{"golang.org/x/sys/unix", "raw system calls: files are mapped in tensorfile, the arena is kernel's, bench probes memory on huge pages", []string{"internal/kernel", "internal/tensorfile", "internal/par", "internal/host", "internal/cli", "internal/bench"}},
 }
 
 // forbidden names imports that a package must never have, itself or through others of ours, with the reason.

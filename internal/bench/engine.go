@@ -1,0 +1,151 @@
+package bench
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"time"
+
+	"tinyloop/internal/engine"
+	"tinyloop/internal/sample"
+)
+
+// engineRows lists the rows through the engine: those of the bare model without long contexts, so that the cost of everything around the model shows.
+func (b *bed) engineRows(e *engine.Engine, o *Options) []*series {
+	var out []*series
+	for _, n := range b.prefills {
+		n = min(n, b.m.Spec.Context-1) // one place for the token that ends the measurement
+		out = append(out, &series{Rate: Rate{Work: Prefill, N: n, Via: Engine}, sample: func(ctx context.Context, _ *series) (float64, error) {
+			g, err := b.submit(ctx, e, 1, n, 1)
+			if err != nil {
+				return 0, err
+			}
+			return float64(n) / g.at[0][0].Sub(g.begin).Seconds(), nil
+		}})
+	}
+	if slices.Contains(b.contexts, 0) {
+		out = append(out, b.engineDecode(e, Decode, 0, 1, 1, o.Tokens))
+	}
+	for _, n := range b.streams {
+		out = append(out, b.engineDecode(e, Streams, n, n, streamPrompt, o.Tokens))
+	}
+	return out
+}
+
+// engineDecode is the rate of seqs requests of a prompt each, counted while all of them decode.
+func (b *bed) engineDecode(e *engine.Engine, work string, n, seqs, prompt, tokens int) *series {
+	return &series{Rate: Rate{Work: work, N: n, Via: Engine}, sample: func(ctx context.Context, s *series) (float64, error) {
+		g, err := b.submit(ctx, e, seqs, prompt, tokens+1)
+		if err != nil {
+			return 0, err
+		}
+		s.allocs = append(s.allocs, float64(g.allocs)/float64(seqs*tokens))
+		for _, at := range g.at {
+			for i := 1; i < len(at) && seqs > 1; i++ {
+				s.gaps = append(s.gaps, ms(at[i].Sub(at[i-1])))
+			}
+		}
+		return g.rate(), nil
+	}}
+}
+
+// group is what came of requests that ran together.
+type group struct {
+	begin  time.Time
+	at     [][]time.Time // [request] when each token came
+	allocs uint64        // of the process from the first token of the last request on
+}
+
+// rate gives the tokens per second of all, over the time in which every request was decoding.
+func (g *group) rate() float64 {
+	from, to := g.at[0][0], g.at[0][len(g.at[0])-1]
+	for _, at := range g.at {
+		from = later(from, at[0])
+		if last := at[len(at)-1]; last.Before(to) {
+			to = last
+		}
+	}
+	n := 0
+	for _, at := range g.at {
+		for _, t := range at {
+			if t.After(from) && !t.After(to) {
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return float64(n) / to.Sub(from).Seconds()
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// submit runs requests of equal prompts to their end.
+func (b *bed) submit(ctx context.Context, e *engine.Engine, requests, prompt, tokens int) (*group, error) {
+	ids := make([]int32, prompt)
+	for i := range ids {
+		ids[i] = token(i, b.m.Spec.Vocab)
+	}
+	g := &group{begin: time.Now(), at: make([][]time.Time, requests)}
+	ends := make(chan error, requests)
+	sinks := make([]sink, requests)
+	waiting := requests // of the engine's goroutine: requests without a token yet
+	var before, after runtime.MemStats
+	for i := range sinks {
+		sinks[i] = sink{at: make([]time.Time, 0, tokens), ends: ends, waiting: &waiting, before: &before}
+		r := &engine.Request{Prompt: ids, MaxTokens: tokens, Loops: b.loops, IgnoreStop: true}
+		if err := e.Submit(ctx, r, &sinks[i]); err != nil {
+			return nil, err
+		}
+	}
+	for range requests {
+		if err := <-ends; err != nil {
+			return nil, err
+		}
+	}
+	runtime.ReadMemStats(&after)
+	g.allocs = after.Mallocs - before.Mallocs
+	for i := range sinks {
+		g.at[i] = sinks[i].at
+	}
+	return g, nil
+}
+
+// sink notes when tokens come.
+type sink struct {
+	at      []time.Time
+	ends    chan<- error
+	waiting *int
+	before  *runtime.MemStats
+}
+
+func (s *sink) Started()                       {}
+func (s *sink) PromptToken(int, sample.Choice) {}
+
+// Token takes the time after the counts, which stop the world: a first token that is late makes the window of the rate shorter, not longer.
+func (s *sink) Token(int, sample.Choice) bool {
+	if len(s.at) == 0 {
+		if *s.waiting--; *s.waiting == 0 {
+			runtime.ReadMemStats(s.before)
+		}
+	}
+	s.at = append(s.at, time.Now())
+	return true
+}
+
+func (s *sink) Finish(_ int, why engine.Why, st engine.Stats) {
+	switch {
+	case st.Err != nil:
+		s.ends <- st.Err
+	case why == engine.Cancel:
+		s.ends <- canceled()
+	default:
+		s.ends <- nil
+	}
+}
