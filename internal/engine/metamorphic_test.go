@@ -36,12 +36,12 @@ type tally struct {
 
 func randomRequest(rng *rand.Rand, l model.Limits) *Request {
 	prefix := rng.Int32N(3) // prompts share their beginnings
-	p := prompt(1+rng.IntN(44), prefix)
+	p := prompt(1+rng.IntN(40), prefix)
 	for i := rng.IntN(len(p) + 1); i < len(p); i++ {
 		p[i] = rng.Int32N(int32(min(l.Vocab, 40)))
 	}
 	r := &Request{
-		Prompt: p, MaxTokens: 1 + rng.IntN(min(12, longest-len(p))), Choices: 1 + max(0, rng.IntN(6)-2), Loops: 1 + rng.IntN(4),
+		Prompt: p, MaxTokens: 1 + rng.IntN(min(9, longest-len(p))), Choices: 1 + max(0, rng.IntN(6)-2), Loops: 1 + rng.IntN(4),
 		PromptLogprobs: rng.IntN(6) == 0, NoCache: rng.IntN(8) == 0, IgnoreStop: rng.IntN(4) == 0, MinTokens: rng.IntN(4),
 		Sampling: sample.Params{Temperature: []float32{0, 0.5, 1, 1.5}[rng.IntN(4)], Seed: rng.Uint64(), Logprobs: rng.IntN(2) == 0},
 	}
@@ -132,7 +132,7 @@ func same(t *testing.T, what string, r *Request, want, got *collect, mayLeave bo
 func runSet(t *testing.T, rng *rand.Rand, w *world, sum *tally) {
 	t.Helper()
 	l := w.solo.Limits()
-	reqs := make([]*Request, 1+rng.IntN(5))
+	reqs := make([]*Request, 1+rng.IntN(4))
 	for i := range reqs {
 		reqs[i] = randomRequest(rng, l)
 	}
