@@ -41,10 +41,18 @@ func TestPackingLosesNothing(t *testing.T) {
 		if len(want) == 0 {
 			return
 		}
-		s := writeShard(t, filepath.Join(dir, "p.tlbin"), 1000, docs)
-		defer s.Close()
+		cut := rapid.IntRange(1, len(docs)).Draw(r, "first shard")
+		shards := []*Shard{writeShard(t, filepath.Join(dir, "p.tlbin"), 1000, docs[:cut])}
+		if cut < len(docs) {
+			shards = append(shards, writeShard(t, filepath.Join(dir, "q.tlbin"), 1000, docs[cut:]))
+		}
+		defer func() {
+			for _, s := range shards {
+				s.Close()
+			}
+		}()
 		T := rapid.IntRange(1, 40).Draw(r, "T")
-		l, err := NewLoader([]*Shard{s}, LoaderOptions{Rows: 1, T: T, Seed: rapid.Uint64().Draw(r, "seed"), Ordered: rapid.Bool().Draw(r, "ordered")})
+		l, err := NewLoader(shards, LoaderOptions{Rows: 1, T: T, Seed: rapid.Uint64().Draw(r, "seed"), Ordered: rapid.Bool().Draw(r, "ordered")})
 		if err != nil {
 			r.Fatal(err)
 		}

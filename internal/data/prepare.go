@@ -71,9 +71,8 @@ type PrepareOptions struct {
 	KeepDuplicates bool
 	ShardTokens    int // tokens at which a shard is closed; 0 = 16 Mi
 	Limits         Limits
-	Force          bool            // replace a corpus that is there already
-	Progress       func(docs int)  // called now and then; may be nil
-	Skip           func(*Doc) bool // documents to leave out; may be nil
+	Force          bool           // replace a corpus that is there already
+	Progress       func(docs int) // called now and then; may be nil
 }
 
 // Prepare reads, removes duplicates, splits, encodes and writes shards and manifest. Memory: one open shard a split, and 16 bytes a document
@@ -173,9 +172,6 @@ func (p *preparer) clear() error {
 }
 
 func (p *preparer) add(d *Doc) error {
-	if p.o.Skip != nil && p.o.Skip(d) {
-		return nil
-	}
 	hash := d.Hash()
 	if !p.o.KeepDuplicates {
 		key := [16]byte(hash[:16])

@@ -20,9 +20,14 @@ const corpus = `{"text":"one"}
 
 func prepare(t *testing.T, change func(*PrepareOptions)) (*Manifest, string, error) {
 	t.Helper()
+	return prepareText(t, corpus, change)
+}
+
+func prepareText(t *testing.T, text string, change func(*PrepareOptions)) (*Manifest, string, error) {
+	t.Helper()
 	dir := t.TempDir()
 	in := filepath.Join(dir, "in.jsonl")
-	if err := os.WriteFile(in, []byte(corpus), 0o644); err != nil {
+	if err := os.WriteFile(in, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	o := PrepareOptions{Inputs: []string{in}, Out: filepath.Join(dir, "out"), Coder: newCoder()}
@@ -104,7 +109,6 @@ func TestPrepareFaults(t *testing.T) {
 		"no input":      {func(p *PrepareOptions) { p.Inputs = nil }, "no input"},
 		"no folder":     {func(p *PrepareOptions) { p.Out = "" }, "no folder"},
 		"shares":        {func(p *PrepareOptions) { p.Shares = Shares{9000, 1000} }, "9000 and 1000 of 10,000"},
-		"nothing left":  {func(p *PrepareOptions) { p.Skip = func(d *Doc) bool { return d.Labels == nil } }, "no document for training"},
 		"missing input": {func(p *PrepareOptions) { p.Inputs = []string{"nowhere.txt"} }, "nowhere.txt"},
 	} {
 		_, dir, err := prepare(t, c.change)
@@ -116,6 +120,10 @@ func TestPrepareFaults(t *testing.T) {
 				t.Errorf("%s: a manifest was left", name)
 			}
 		}
+	}
+	held := `{"text":"a","labels":{"family":"f","split":"test"}}`
+	if _, _, err := prepareText(t, held, nil); err == nil || !strings.Contains(err.Error(), "no document for training: 1 read, 0 duplicates, 0 for validation, 1 for test") {
+		t.Errorf("nothing to train on: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
