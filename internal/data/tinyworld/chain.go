@@ -9,8 +9,21 @@ import (
 // the question's words come first, the one asked about last, and the answer is the very next word, because a model that must look something
 // up does it where the thing to look up stands.
 
-const places = "park/parc, school/école, market/marché, garden/jardin, station/gare, museum/musée, library/bibliothèque, harbour/port, bakery/boulangerie, " +
-	"forest/forêt, beach/plage, church/église, theatre/théâtre, factory/usine, hospital/hôpital, bridge/pont"
+// places in English and French, and how French says that someone is there.
+const places = "park/parc/au parc, school/école/à l'école, market/marché/au marché, garden/jardin/au jardin, station/gare/à la gare, museum/musée/au musée, " +
+	"library/bibliothèque/à la bibliothèque, harbour/port/au port, bakery/boulangerie/à la boulangerie, forest/forêt/dans la forêt, beach/plage/à la plage, " +
+	"church/église/à l'église, theatre/théâtre/au théâtre, factory/usine/à l'usine, hospital/hôpital/à l'hôpital, bridge/pont/sur le pont"
+
+type place struct{ en, fr, there string }
+
+func parsePlaces() []place {
+	var out []place
+	for item := range strings.SplitSeq(places, ", ") {
+		f := strings.Split(item, "/")
+		out = append(out, place{f[0], f[1], f[2]})
+	}
+	return out
+}
 
 // limits of training; the test split goes beyond them.
 const (
@@ -24,13 +37,13 @@ const (
 type links struct {
 	next  map[string]string // person to person or place
 	order []string          // people, in the order the facts are told
-	place map[string]bool
+	place map[string]string // place to "at the place"
 }
 
 // follow walks from a person to the place: the states of the thought.
 func (l *links) follow(name string) []string {
 	var out []string
-	for !l.place[name] {
+	for l.place[name] == "" {
 		name = l.next[name]
 		out = append(out, name)
 	}
@@ -55,13 +68,13 @@ func chain(s *sheet) {
 
 // tangle draws one chain of the given length and others beside it, told in random order. No place ends two chains.
 func (s *sheet) tangle(hops, distract int) (*links, string) {
-	l := &links{next: map[string]string{}, place: map[string]bool{}}
+	l := &links{next: map[string]string{}, place: map[string]string{}}
 	names := sample(s.rng, s.w.names, hops+distract)
 	spots := sample(s.rng, s.w.places, len(s.w.places))
 	add := func(people []string) {
 		end := s.say(spots[0].en, spots[0].fr)
+		l.place[end] = s.say("at the "+spots[0].en, spots[0].there)
 		spots = spots[1:]
-		l.place[end] = true
 		for i, p := range people {
 			l.order = append(l.order, p)
 			if i+1 < len(people) {
@@ -119,17 +132,11 @@ func (s *sheet) chainChat(l *links, first string) {
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}
-		to := l.next[p]
-		switch {
-		case l.place[to] && s.fr:
-			b.WriteString(p + " est à cet endroit : " + to + ".")
-		case l.place[to]:
-			b.WriteString(p + " is at the " + to + ".")
-		case s.fr:
-			b.WriteString(p + " est avec " + to + ".")
-		default:
-			b.WriteString(p + " is with " + to + ".")
+		where := l.place[l.next[p]]
+		if where == "" {
+			where = s.say("with ", "avec ") + l.next[p]
 		}
+		b.WriteString(p + s.say(" is ", " est ") + where + ".")
 	}
 	s.note(b.String())
 	for _, p := range s.asked(l, first, 2) {

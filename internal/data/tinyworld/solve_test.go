@@ -16,7 +16,7 @@ import (
 
 // TestChainFollows walks every chain from the sentences alone.
 func TestChainFollows(t *testing.T) {
-	fact := regexp.MustCompile(`(\S+) (?:>|is with|is at the|est avec|est à cet endroit :) (\S+?)[.,]?(?: |$)`)
+	fact := regexp.MustCompile(`(\S+) (?:> |is with |is at the |est avec |est au |est à la |est à l'|est dans la |est sur le )(\S+?)[.,]?(?: |$)`)
 	levels := map[string]map[int]int{"train": {}, "valid": {}, "test": {}}
 	each(t, "chain", 150, func(t *testing.T, d *data.Doc) {
 		levels[d.Labels.Split][d.Labels.Difficulty]++
