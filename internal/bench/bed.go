@@ -155,17 +155,20 @@ func (b *bed) prefill(ctx context.Context, n int) (float64, error) {
 	return float64(n) / time.Since(begin).Seconds(), err
 }
 
-// decode gives the tokens per second of n sequences together that each decode tokens after their first from positions.
-func (b *bed) decode(ctx context.Context, n, from, tokens int) (float64, error) {
+// decode runs steps of n sequences together, each from its first from positions on, and notes how long each step took. The rate is that of the median step: on
+// a machine with other work the mean is mostly theirs.
+func (b *bed) decode(ctx context.Context, s *series, n, from, tokens int) (float64, error) {
 	b.step(n, from) // wakes the workers and brings the weights to where they are read from
-	begin := time.Now()
-	for pos := from + 1; pos <= from+tokens; pos++ {
+	steps := make([]float64, tokens)
+	for i := range steps {
 		if ctx.Err() != nil {
 			return 0, canceled()
 		}
-		b.step(n, pos)
+		begin := time.Now()
+		b.step(n, from+1+i)
+		steps[i] = ms(time.Since(begin))
 	}
-	return float64(n*tokens) / time.Since(begin).Seconds(), nil
+	return s.steps(n, steps), nil
 }
 
 func (b *bed) step(n, pos int) {
@@ -175,12 +178,18 @@ func (b *bed) step(n, pos int) {
 	b.push()
 }
 
-// row of the result, while it is measured.
+// series is a row of the result while it is measured.
 type series struct {
 	Rate
-	gaps   []float64
+	gaps   []float64 // ms of every step of n tokens, all rounds
 	allocs []float64
-	sample func(ctx context.Context, r *series) (float64, error)
+	sample func(ctx context.Context, s *series) (float64, error)
+}
+
+// steps takes the times in ms of steps of n tokens, and gives the rate of the median one.
+func (s *series) steps(n int, times []float64) float64 {
+	s.gaps = append(s.gaps, times...)
+	return 1000 * float64(n) / quantile(times, 0.5)
 }
 
 // rates measures every row o.Rounds times, in turn.
@@ -210,8 +219,10 @@ func (b *bed) rates(ctx context.Context, o *Options, run *Run) error {
 func (run *Run) add(part []*series) {
 	for _, s := range part {
 		s.TokensPerSecond = spread(s.Samples)
+		s.Best = s.TokensPerSecond.Max
 		if len(s.gaps) > 0 {
 			s.GapMedian, s.GapP99 = quantile(s.gaps, 0.5), quantile(s.gaps, 0.99)
+			s.Best = s.TokensPerSecond.Median * s.GapMedian / quantile(s.gaps, 0.1)
 		}
 		s.AllocsPerToken = spread(s.allocs).Min // the smallest: others in the process may allocate too
 		run.Rates = append(run.Rates, s.Rate)
@@ -244,13 +255,13 @@ func (b *bed) single(o *Options) []*series {
 		out = append(out, &series{Rate: Rate{Work: Prefill, N: n, Via: Model}, sample: func(ctx context.Context, _ *series) (float64, error) { return b.prefill(ctx, n) }})
 	}
 	for _, c := range b.contexts {
-		out = append(out, &series{Rate: Rate{Work: Decode, N: c, Via: Model}, sample: func(ctx context.Context, _ *series) (float64, error) {
+		out = append(out, &series{Rate: Rate{Work: Decode, N: c, Via: Model}, sample: func(ctx context.Context, s *series) (float64, error) {
 			// K/V that nobody wrote are pages of zeros that all lie in the same cache lines: the context is filled once, for real.
 			if err := b.fill(ctx, &b.lanes[0], b.filled, c); err != nil {
 				return 0, err
 			}
 			b.filled = max(b.filled, c)
-			return b.decode(ctx, 1, c, o.Tokens)
+			return b.decode(ctx, s, 1, c, o.Tokens)
 		}})
 	}
 	return out
@@ -261,13 +272,13 @@ func (b *bed) together(o *Options) []*series {
 	var out []*series
 	ready := 0
 	for _, n := range b.streams {
-		out = append(out, &series{Rate: Rate{Work: Streams, N: n, Via: Model}, sample: func(ctx context.Context, _ *series) (float64, error) {
+		out = append(out, &series{Rate: Rate{Work: Streams, N: n, Via: Model}, sample: func(ctx context.Context, s *series) (float64, error) {
 			for ; ready < n; ready++ {
 				if err := b.fill(ctx, &b.lanes[ready], 0, streamPrompt); err != nil {
 					return 0, err
 				}
 			}
-			return b.decode(ctx, n, streamPrompt, o.Tokens)
+			return b.decode(ctx, s, n, streamPrompt, o.Tokens)
 		}})
 	}
 	return out

@@ -61,8 +61,9 @@ type Rate struct {
 	N               int       `json:"n"`
 	Via             string    `json:"via"`
 	TokensPerSecond Spread    `json:"tokens_per_second"`
-	Samples         []float64 `json:"samples"`          // tokens per second of each round, in order
-	GapMedian       float64   `json:"gap_ms,omitempty"` // between two tokens of one stream, all rounds together; streams through the engine only
+	Samples         []float64 `json:"samples"`          // tokens per second of each round, in order: of its median step
+	Best            float64   `json:"best"`             // tokens per second of the fastest tenth of all steps; of the fastest round for prefill
+	GapMedian       float64   `json:"gap_ms,omitempty"` // between two tokens of one sequence, all rounds together; not for prefill
 	GapP99          float64   `json:"gap_p99_ms,omitempty"`
 	AllocsPerToken  float64   `json:"allocs_per_token,omitempty"` // of the whole process, decode and streams through the engine only
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"path/filepath"
@@ -75,7 +76,7 @@ func TestMeasure(t *testing.T) {
 			if len(x.Samples) != 3 || v.Min <= 0 || v.Median < v.Min || v.Max < v.Median {
 				t.Errorf("%v", x)
 			}
-			if x.Work == Streams && x.Via == Engine && (x.GapMedian <= 0 || x.GapP99 < x.GapMedian) {
+			if x.Work != Prefill && (x.Best < v.Median || x.GapMedian <= 0 || x.GapP99 < x.GapMedian) {
 				t.Errorf("gaps of streams: %v", x)
 			}
 		}
@@ -173,8 +174,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// Only the time in which every request decodes counts.
-func TestGroupRate(t *testing.T) {
+// A step counts only while every request decodes.
+func TestGaps(t *testing.T) {
 	at := func(seconds ...float64) []time.Time {
 		var out []time.Time
 		for _, s := range seconds {
@@ -182,9 +183,13 @@ func TestGroupRate(t *testing.T) {
 		}
 		return out
 	}
-	g := group{at: [][]time.Time{at(0, 1, 2, 3, 4), at(2, 3, 4, 5)}}
-	if got := g.rate(); got != 2 { // from 2 to 4 seconds: tokens at 3 and 4 of both
-		t.Errorf("rate %v, want 2", got)
+	g := group{at: [][]time.Time{at(0, 1, 2, 3, 4), at(2, 3, 3.5, 4.5)}}
+	if got := fmt.Sprint(g.gaps()); got != "[1000 500]" {
+		t.Errorf("gaps %v", got)
+	}
+	var s series
+	if rate := s.steps(8, []float64{4, 100, 2}); rate != 2000 {
+		t.Errorf("rate of 8 tokens in a median step of 4 ms: %v, want 2000", rate)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tinyloop/internal/engine"
+	"tinyloop/internal/fault"
 	"tinyloop/internal/sample"
 )
 
@@ -32,20 +33,19 @@ func (b *bed) engineRows(e *engine.Engine, o *Options) []*series {
 	return out
 }
 
-// engineDecode is the rate of seqs requests of a prompt each, counted while all of them decode.
-func (b *bed) engineDecode(e *engine.Engine, work string, n, seqs, prompt, tokens int) *series {
+// engineDecode is the rate of requests of a prompt each, while all of them decode.
+func (b *bed) engineDecode(e *engine.Engine, work string, n, requests, prompt, tokens int) *series {
 	return &series{Rate: Rate{Work: work, N: n, Via: Engine}, sample: func(ctx context.Context, s *series) (float64, error) {
-		g, err := b.submit(ctx, e, seqs, prompt, tokens+1)
+		g, err := b.submit(ctx, e, requests, prompt, tokens+1)
 		if err != nil {
 			return 0, err
 		}
-		s.allocs = append(s.allocs, float64(g.allocs)/float64(seqs*tokens))
-		for _, at := range g.at {
-			for i := 1; i < len(at) && seqs > 1; i++ {
-				s.gaps = append(s.gaps, ms(at[i].Sub(at[i-1])))
-			}
+		gaps := g.gaps()
+		if len(gaps) == 0 {
+			return 0, fault.New(fault.Invalid, "tokens", "the %d streams never decoded at the same time: ask for more tokens than %d", requests, tokens)
 		}
-		return g.rate(), nil
+		s.allocs = append(s.allocs, float64(g.allocs)/float64(requests*tokens))
+		return s.steps(requests, gaps), nil
 	}}
 }
 
@@ -56,34 +56,22 @@ type group struct {
 	allocs uint64        // of the process from the first token of the last request on
 }
 
-// rate gives the tokens per second of all, over the time in which every request was decoding.
-func (g *group) rate() float64 {
-	from, to := g.at[0][0], g.at[0][len(g.at[0])-1]
+// gaps gives the times in ms between tokens of the request that began to decode last, as long as all of them decode: each is one step of the engine.
+func (g *group) gaps() []float64 {
+	last, end := g.at[0], g.at[0][len(g.at[0])-1]
 	for _, at := range g.at {
-		from = later(from, at[0])
-		if last := at[len(at)-1]; last.Before(to) {
-			to = last
+		if at[0].After(last[0]) {
+			last = at
+		}
+		if t := at[len(at)-1]; t.Before(end) {
+			end = t
 		}
 	}
-	n := 0
-	for _, at := range g.at {
-		for _, t := range at {
-			if t.After(from) && !t.After(to) {
-				n++
-			}
-		}
+	var out []float64
+	for i := 1; i < len(last) && !last[i].After(end); i++ {
+		out = append(out, ms(last[i].Sub(last[i-1])))
 	}
-	if n == 0 {
-		return 0
-	}
-	return float64(n) / to.Sub(from).Seconds()
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+	return out
 }
 
 // submit runs requests of equal prompts to their end.

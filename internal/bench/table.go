@@ -39,10 +39,10 @@ func (run *Run) table(w io.Writer) {
 	if run.Share > 0 {
 		fmt.Fprintf(w, ", at %.0f %% of what this machine reads", 100*run.Share)
 	}
-	fmt.Fprintln(w, "\n\nwork\tvia\ttokens/s\tmin\tmax\t")
+	fmt.Fprintln(w, "\n\nwork\tvia\ttokens/s\tmin\tmax\tbest\t")
 	for _, x := range run.Rates {
 		v := x.TokensPerSecond
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", x.name(), x.Via, rate(v.Median), rate(v.Min), rate(v.Max), x.remarks())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", x.name(), x.Via, rate(v.Median), rate(v.Min), rate(v.Max), rate(x.Best), x.remarks())
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"runtime/pprof"
 	"time"
 
 	"tinyloop/internal/bench"
@@ -11,6 +13,7 @@ import (
 	"tinyloop/internal/gen"
 	"tinyloop/internal/host"
 	"tinyloop/internal/kernel"
+	"tinyloop/internal/tensorfile"
 	"tinyloop/internal/tok"
 )
 
@@ -29,33 +32,52 @@ type BenchCmd struct {
 	NoEngine bool   `help:"Leave out the rows through the engine."`
 	NoStart  bool   `help:"Leave out the time from start to the first token."`
 	NoProbe  bool   `help:"Leave out the machine's own limits."`
+	Profile  string `name:"cpuprofile" help:"Write a CPU profile of all of it here, for go tool pprof." type:"path" placeholder:"FILE"`
 	Quiet    bool   `short:"q" help:"Do not say what is being measured."`
 }
 
 // Run measures and prints.
-func (c *BenchCmd) Run(io *IO) error {
+func (c *BenchCmd) Run(io_ *IO) error {
 	kv, _ := kernel.ParseType(c.KVDtype)
 	o := bench.Options{Path: c.File, Prefill: c.Prefill, Context: c.Context, Streams: c.Streams, Loops: c.Loops, Threads: c.Threads,
 		Tokens: c.Tokens, Rounds: c.Rounds, KVType: kv, NoEngine: c.NoEngine, NoProbe: c.NoProbe}
 	if !c.NoStart {
 		o.Start = c.start
 	}
-	if !c.Quiet && isTerminal(io.Err) {
-		o.Progress = func(what string) { fmt.Fprintf(io.Err, "\r\x1b[K%s", what) }
+	if !c.Quiet && isTerminal(io_.Err) {
+		o.Progress = func(what string) { fmt.Fprintf(io_.Err, "\r\x1b[K%s", what) }
 	}
-	r, err := bench.Measure(io.Ctx, o)
+	r, err := c.measure(io_.Ctx, o)
 	if o.Progress != nil {
-		fmt.Fprint(io.Err, "\r\x1b[K")
+		fmt.Fprint(io_.Err, "\r\x1b[K")
 	}
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		e := json.NewEncoder(io.Out)
+		e := json.NewEncoder(io_.Out)
 		e.SetIndent("", "  ")
 		return e.Encode(r)
 	}
-	return r.Table(io.Out)
+	return r.Table(io_.Out)
+}
+
+// measure runs the benchmark, under the profiler if asked.
+func (c *BenchCmd) measure(ctx context.Context, o bench.Options) (*bench.Report, error) {
+	if c.Profile == "" {
+		return bench.Measure(ctx, o)
+	}
+	var r *bench.Report
+	err := tensorfile.WriteAtomic(c.Profile, func(w io.Writer) error {
+		if err := pprof.StartCPUProfile(w); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+		var err error
+		r, err = bench.Measure(ctx, o)
+		return err
+	})
+	return r, err
 }
 
 // start loads the model as the server does and waits for one token.
