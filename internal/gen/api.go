@@ -65,7 +65,8 @@ const (
 type Logprob struct {
 	ID      tok.ID
 	Text    string // lossy
-	Bytes   []byte // exact
+	Bytes   []byte // what the token added to the text; without the space that a tokenizer takes away at the start of a text
+	At      int    // code points of the text in front of it, an echoed prompt included; a token that begins within a character has that character's
 	Logprob float32
 	First   bool // first prompt token: no logprob (null)
 	Top     []Logprob

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"tinyloop/internal/engine"
 	"tinyloop/internal/fault"
@@ -60,6 +61,7 @@ type choice struct {
 	held   []byte  // bytes [sent, seen): may still become a stop string
 	seen   int
 	sent   int
+	runes  int     // code points among the bytes seen
 	wait   []entry // log-probability entries whose text is not out yet
 	tokens int
 	first  time.Time
@@ -78,9 +80,10 @@ type entry struct {
 
 // promptEcho is the prompt's text on its way out.
 type promptEcho struct {
-	dec  tok.Stream
-	text strings.Builder
-	lps  []Logprob
+	dec   tok.Stream
+	text  strings.Builder
+	lps   []Logprob
+	runes int // code points that came out
 }
 
 const textChunk = 1 << 10
@@ -202,10 +205,18 @@ func (s *Stream) PromptToken(i int, c sample.Choice) {
 // echoToken sends one prompt token to the first choice. The others get the whole prompt at once, after its last token.
 func (s *Stream) echoToken(i int, lp *Logprob) {
 	last := i == len(s.prompt)-1
+	whole := s.lead.dec.Pending() == 0
 	s.bytes = s.lead.dec.Add(s.bytes[:0], s.prompt[i])
+	if lp != nil {
+		lp.At = s.lead.runes
+		if whole {
+			lp.Bytes = spaceless(lp.Bytes, s.bytes)
+		}
+	}
 	if last {
 		s.bytes = s.lead.dec.Flush(s.bytes)
 	}
+	s.lead.runes += utf8.RuneCount(s.bytes)
 	e := Event{Kind: Prompt, Index: i, ID: s.prompt[i], Text: s.str(s.bytes)}
 	if lp != nil {
 		e.Logprobs = []Logprob{*lp}
@@ -234,14 +245,29 @@ func (s *Stream) Token(i int, c sample.Choice) (more bool) {
 		ch.stopID = c.ID
 		return true // the engine ends the choice itself
 	}
+	whole := ch.dec.Pending() == 0
 	s.bytes = ch.tailless(ch.dec.Add(s.bytes[:0], c.ID))
 	if s.logprobs {
-		ch.await(entry{lp: s.logprob(c), from: ch.seen, to: -1}, len(s.bytes))
+		lp := s.logprob(c)
+		lp.At = s.lead.runes + ch.runes
+		if whole {
+			lp.Bytes = spaceless(lp.Bytes, s.bytes)
+		}
+		ch.await(entry{lp: lp, from: ch.seen, to: -1}, len(s.bytes))
+		ch.runes += utf8.RuneCount(s.bytes)
 	}
 	e := Event{Kind: Delta, Choice: i, Index: ch.tokens - 1, ID: c.ID}
 	e.Text, e.Logprobs = s.release(ch, s.bytes, false)
 	s.emit(i, &e)
 	return ch.word < 0
+}
+
+// spaceless gives a token's bytes as they came out: a SentencePiece decoder drops the space that starts a text.
+func spaceless(token, text []byte) []byte {
+	if len(token) == len(text)+1 && token[0] == ' ' && bytes.Equal(token[1:], text) {
+		return token[1:]
+	}
+	return token
 }
 
 // tailless takes the mark of a broken character off the first text of an answer if it was the prompt that broke it: a prompt that ends within a

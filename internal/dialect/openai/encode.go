@@ -27,12 +27,11 @@ type encoder struct {
 	sampled int   // tokens of all choices
 }
 
-// answer is what one choice has so far. A streamed choice keeps only the text offset.
+// answer is what one choice has so far. A streamed choice keeps only the base of its text offsets.
 type answer struct {
 	text   []byte
 	lp     entries
-	offset int // where the next token's text begins, in code points of prompt and text
-	runes  int // code points of prompt and text so far
+	base   int // code points of the prompt, where it is no part of the text
 	finish string
 	stats  []byte
 }
@@ -67,8 +66,7 @@ func (e *encoder) startOffsets() {
 			n = utf8.RuneCount(t.Decode(nil, r.PromptIDs))
 		}
 		for c := range e.choices {
-			a := &e.answers[p*e.choices+c]
-			a.offset, a.runes = n, n
+			e.answers[p*e.choices+c].base = n
 		}
 	}
 }
@@ -149,18 +147,8 @@ func (e *encoder) addLogprobs(a *answer, ev *gen.Event) {
 		return
 	}
 	for k := range ev.Logprobs {
-		a.offset = a.lp.addLegacy(&ev.Logprobs[k], a.offset)
+		a.lp.addLegacy(&ev.Logprobs[k], a.base)
 	}
-	a.runes += utf8.RuneCountInString(ev.Text)
-	if n := len(ev.Logprobs); n > 0 && ev.Text != "" && wholeEnd(ev.Logprobs[n-1].Bytes) {
-		a.offset = a.runes // the text may differ from the tokens' bytes: SentencePiece drops the very first space
-	}
-}
-
-// wholeEnd says whether b ends with a whole character.
-func wholeEnd(b []byte) bool {
-	r, n := utf8.DecodeLastRune(b)
-	return r != utf8.RuneError || n != 1
 }
 
 // content appends one chunk of text.

@@ -46,9 +46,8 @@ func appendToken(dst []byte, l *gen.Logprob) []byte {
 	return dialect.AppendBytes(dst, l.Bytes)
 }
 
-// addLegacy adds a row to the four columns of completions and gives the offset behind it. Offsets count code points; a token that begins
-// inside a character has the offset of that character.
-func (n *entries) addLegacy(l *gen.Logprob, offset int) int {
+// addLegacy adds a row to the four columns of completions. base is how much of the text the token's place does not count.
+func (n *entries) addLegacy(l *gen.Logprob, base int) {
 	n.list = appendLegacyToken(comma(n.list), l)
 	n.logprobs, n.top = comma(n.logprobs), comma(n.top)
 	if l.First {
@@ -58,17 +57,7 @@ func (n *entries) addLegacy(l *gen.Logprob, offset int) int {
 		n.logprobs = dialect.AppendFloat32(n.logprobs, l.Logprob)
 		n.top = appendTop(n.top, l)
 	}
-	at := offset
-	if len(l.Bytes) > 0 && !utf8.RuneStart(l.Bytes[0]) && at > 0 {
-		at--
-	}
-	n.offsets = dialect.AppendInt(comma(n.offsets), at)
-	for _, c := range l.Bytes {
-		if utf8.RuneStart(c) {
-			offset++
-		}
-	}
-	return offset
+	n.offsets = dialect.AppendInt(comma(n.offsets), base+l.At)
 }
 
 // appendTop appends the map from token to logprob. The chosen token is always in it, so it may have one name more than was asked for.
