@@ -8,33 +8,40 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Pool is a set of workers that run one function together. Worker 0 is the goroutine that calls Run; the others are parked between
 // calls. One Run at a time: the owner of the model is the only caller.
+//
+// A Run usually takes all workers. Where other programs keep the processors busy, workers that wait for each other at barriers get less done together than one alone;
+// the pool then lets worker 0 run alone for a while (see crowd). So the number of workers of a Run is Worker.N, and results must not depend on it.
 type Pool struct {
 	workers []Worker
 	f       func(w *Worker) // nil tells the workers to leave
-	gen     atomic.Uint32   // number of the current Run; workers wait for it to change
-	yield   atomic.Bool     // more workers than processors: give way at every poll
-	broken  atomic.Bool     // a worker panicked in this Run: the others must not wait for it
+	gen     uint32          // number of the current Run
+	crowd   crowd
+	yield   atomic.Bool // more workers than processors: give way at every poll
+	broken  atomic.Bool // a worker panicked in this Run: the others must not wait for it
 	gone    sync.WaitGroup
 }
 
 // Worker is what one worker knows of itself during a Run. It is valid only inside the function it was given to.
 type Worker struct {
-	ID, N int
-	pool  *Pool
-	phase uint32 // barriers passed, this worker's own copy
-	fault *Panic // what the function panicked with, read by worker 0 after done
+	ID, N  int
+	pool   *Pool
+	phase  uint32        // barriers passed, this worker's own copy
+	waited time.Duration // at barriers of this Run, short waits left out
+	fault  *Panic        // what the function panicked with, read by worker 0 after done
 
 	_      [64]byte      // what others poll has cache lines of its own
 	at     atomic.Uint32 // barriers reached
 	_      [60]byte
+	gen    atomic.Uint32 // last Run given to this worker
 	done   atomic.Uint32 // last Run finished
 	parked atomic.Bool
 	wake   chan struct{}
-	_      [48]byte
+	_      [44]byte
 }
 
 // Panic is what Run panics with when the function panicked on a worker: the first worker's value, and where it happened.
@@ -75,32 +82,53 @@ func New(n int) *Pool {
 // Size gives the number of workers.
 func (p *Pool) Size() int { return len(p.workers) }
 
-// Run calls f once on every worker and returns when all have returned. It allocates nothing if f is a stored func value. If f panics on a
+// Run calls f once on every worker of this Run and returns when all have returned. It allocates nothing if f is a stored func value. If f panics on a
 // worker, the barriers of the others give way and Run panics with a *Panic; the pool can be used again.
 func (p *Pool) Run(f func(w *Worker)) {
-	if len(p.workers) > 1 {
-		p.yield.Store(len(p.workers) > min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
+	if len(p.workers) == 1 {
+		p.run(f, 1)
+		return
 	}
-	p.start(f)
-	gen := p.gen.Load()
-	p.workers[0].call(gen)
-	for i := range p.workers[1:] {
-		w := &p.workers[i+1]
-		for s := (spinner{yield: p.yield.Load()}); w.done.Load() != gen; {
+	begin := time.Now()
+	n := p.crowd.workers(len(p.workers), begin)
+	p.run(f, n)
+	p.crowd.note(n, begin, time.Since(begin), p.workers[0].waited)
+}
+
+// run is Run with the first n workers.
+func (p *Pool) run(f func(w *Worker), n int) {
+	p.start(f, n)
+	w := &p.workers[0]
+	w.call(p.gen)
+	for i := 1; i < n; i++ {
+		other := &p.workers[i]
+		s := w.spinner()
+		for other.done.Load() != p.gen {
 			s.wait()
 		}
+		w.waited += s.timed()
 	}
 	if p.broken.Load() {
 		panic(p.repair())
 	}
 }
 
-// start publishes the function and wakes who sleeps.
-func (p *Pool) start(f func(w *Worker)) {
+// start publishes the function to the first n workers and wakes who of them sleeps.
+func (p *Pool) start(f func(w *Worker), n int) {
+	if n > 1 {
+		p.yield.Store(n > min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
+	}
 	p.f = f
-	p.gen.Add(1)
-	for i := range p.workers[1:] {
-		if w := &p.workers[i+1]; w.parked.CompareAndSwap(true, false) {
+	p.gen++
+	for i := range p.workers[:n] {
+		w := &p.workers[i]
+		w.N, w.phase, w.waited = n, 0, 0
+		w.at.Store(0)
+	}
+	for i := range p.workers[1:n] {
+		w := &p.workers[i+1]
+		w.gen.Store(p.gen)
+		if w.parked.CompareAndSwap(true, false) {
 			w.wake <- struct{}{}
 		}
 	}
@@ -114,8 +142,7 @@ func (p *Pool) repair() *Panic {
 		if first == nil {
 			first = w.fault
 		}
-		w.fault, w.phase = nil, 0
-		w.at.Store(0)
+		w.fault = nil
 	}
 	p.broken.Store(false)
 	return first
@@ -123,7 +150,7 @@ func (p *Pool) repair() *Panic {
 
 // Close stops the workers and waits until they are gone. The pool must be idle.
 func (p *Pool) Close() {
-	p.start(nil)
+	p.start(nil, len(p.workers))
 	p.gone.Wait()
 }
 
@@ -131,8 +158,8 @@ func (p *Pool) Close() {
 func (w *Worker) loop() {
 	defer w.pool.gone.Done()
 	runtime.LockOSThread()
-	for gen := uint32(1); ; gen++ {
-		w.await(gen)
+	for gen := uint32(0); ; {
+		gen = w.await(gen)
 		if w.pool.f == nil {
 			return
 		}
@@ -140,24 +167,24 @@ func (w *Worker) loop() {
 	}
 }
 
-// await returns once Run number gen has begun: it polls for some 50 to 100 µs, then parks.
-func (w *Worker) await(gen uint32) {
-	p := w.pool
-	s, polls := spinner{yield: p.yield.Load()}, idlePolls
+// await returns the number of the next Run of this worker, after Run number last: it polls for some 50 to 100 µs, then parks.
+func (w *Worker) await(last uint32) uint32 {
+	s, polls := w.spinner(), idlePolls
 	if s.yield {
 		polls = yieldPolls
 	}
 	for s.n < polls {
-		if p.gen.Load() == gen {
-			return
+		if gen := w.gen.Load(); gen != last {
+			return gen
 		}
 		s.wait()
 	}
 	w.parked.Store(true)
-	if p.gen.Load() == gen && w.parked.CompareAndSwap(true, false) {
-		return // it began in between, and nobody has sent a wake-up
+	if gen := w.gen.Load(); gen != last && w.parked.CompareAndSwap(true, false) {
+		return gen // it began in between, and nobody has sent a wake-up
 	}
 	<-w.wake
+	return w.gen.Load()
 }
 
 // call runs the function of Run number gen and says when it is done.
@@ -181,8 +208,8 @@ func (w *Worker) finish(gen uint32) {
 func (w *Worker) Barrier() {
 	w.phase++
 	w.at.Store(w.phase)
-	for i := range w.pool.workers {
-		if other := &w.pool.workers[i]; other != w {
+	for i := range w.pool.workers[:w.N] {
+		if other := &w.pool.workers[i]; other != w && int32(other.at.Load()-w.phase) < 0 {
 			w.meet(other)
 		}
 	}
@@ -190,34 +217,31 @@ func (w *Worker) Barrier() {
 
 // meet waits until other has reached this worker's barrier.
 func (w *Worker) meet(other *Worker) {
-	reached := func() bool { return int32(other.at.Load()-w.phase) >= 0 }
-	if reached() {
-		return
-	}
 	p := w.pool
-	gen := p.gen.Load()
-	for s := (spinner{yield: p.yield.Load()}); ; s.wait() {
-		if reached() {
-			return
-		}
+	s := w.spinner()
+	for ; int32(other.at.Load()-w.phase) < 0; s.wait() {
 		if p.broken.Load() {
 			panic(abandoned{})
 		}
-		if other.done.Load() == gen && !reached() {
+		if other.done.Load() == p.gen && int32(other.at.Load()-w.phase) < 0 {
 			panic(fmt.Sprintf("par: worker %d returned while worker %d waits for it at barrier %d", other.ID, w.ID, w.phase))
 		}
 	}
+	w.waited += s.timed()
 }
 
-// Split gives this worker's share [lo, hi) of n items: contiguous, always the same for the same n, so that a weight row is always
+// Split gives this worker's share [lo, hi) of n items: contiguous, the same for the same n as long as the number of workers is, so that a weight row is
 // read by the same core.
 func (w *Worker) Split(n int) (lo, hi int) { return n * w.ID / w.N, n * (w.ID + 1) / w.N }
 
 // The phases of waiting, in polls: at first the plain poll, which sees a partner a fraction of a microsecond away at the lowest cost; then polls
-// with a pause, to leave the memory bus and a sibling thread alone; after some 30 µs the processor is offered to others between polls.
+// with a pause, to leave the memory bus and a sibling thread alone; after some 30 µs the processor is offered to others between polls, and after some 200 µs the
+// thread sleeps between them: a scheduler that shares by groups of processes would otherwise charge the waiting to the worker that is waited for.
 const (
 	plainPolls  = 32
+	timedPolls  = 200 // from here on, some 3 µs, a wait is worth a look at the clock
 	pausedPolls = 1500
+	sleepPolls  = 10000
 	idlePolls   = 4000
 	yieldPolls  = 100 // in place of idlePolls where every poll gives way
 	pauseLoops  = 16
@@ -228,19 +252,35 @@ type spinner struct {
 	n     int
 	yield bool
 	sink  uint32
+	begin time.Time // of the part of the wait that is timed
 }
+
+func (w *Worker) spinner() spinner { return spinner{yield: w.pool.yield.Load()} }
 
 func (s *spinner) wait() {
 	s.n++
+	if s.n == timedPolls {
+		s.begin = time.Now()
+	}
 	switch {
 	case s.yield:
 		runtime.Gosched()
 	case s.n <= plainPolls:
-	case s.n <= pausedPolls || s.n%64 != 0:
+	case s.n <= pausedPolls || s.n < sleepPolls && s.n%64 != 0:
 		s.pause()
+	case s.n < sleepPolls:
+		yieldThread()
 	default:
-		runtime.Gosched()
+		sleepThread()
 	}
+}
+
+// timed gives the length of the wait, 0 for a short one.
+func (s *spinner) timed() time.Duration {
+	if s.n < timedPolls {
+		return 0
+	}
+	return time.Since(s.begin)
 }
 
 // pause burns some 15 ns in a chain of dependent operations.

@@ -43,10 +43,11 @@ func TestBarriers(t *testing.T) {
 			cells := make([]int, n)
 			var wrong atomic.Int64
 			f := func(w *Worker) {
+				cells[w.ID] = 0
 				for range 50 {
 					cells[w.ID]++
 					w.Barrier()
-					for i := range cells {
+					for i := range cells[:w.N] {
 						if cells[i] != cells[w.ID] {
 							wrong.Add(1)
 						}
@@ -58,11 +59,12 @@ func TestBarriers(t *testing.T) {
 			if n > runtime.NumCPU() {
 				runs = 10
 			}
-			for range runs {
-				p.Run(f)
-			}
-			if wrong.Load() != 0 || cells[n-1] != 50*runs {
-				t.Fatalf("%d wrong reads, %d steps of %d", wrong.Load(), cells[n-1], 50*runs)
+			for i := range runs {
+				p.run(f, 1+i%n)
+				p.run(f, n)
+				if wrong.Load() != 0 || cells[n-1] != 50 {
+					t.Fatalf("%d wrong reads, %d steps of 50", wrong.Load(), cells[n-1])
+				}
 			}
 		})
 	}
@@ -80,8 +82,8 @@ func TestParking(t *testing.T) {
 			time.Sleep(time.Duration(i) * time.Microsecond)
 		}
 	}
-	if calls.Load() != 600 {
-		t.Fatalf("%d calls, want 600", calls.Load())
+	if n := calls.Load(); n < 300 || n > 600 {
+		t.Fatalf("%d calls of 300 runs with one or two workers", n)
 	}
 }
 
@@ -138,7 +140,7 @@ func TestPanic(t *testing.T) {
 			t.Errorf("worker %d panicked, Run says %v", bad, got)
 		}
 		var calls atomic.Int64
-		p.Run(func(w *Worker) { w.Barrier(); calls.Add(1); w.Barrier() })
+		p.run(func(w *Worker) { w.Barrier(); calls.Add(1); w.Barrier() }, 3)
 		if calls.Load() != 3 {
 			t.Fatalf("%d calls after the panic, want 3", calls.Load())
 		}
