@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -55,6 +56,7 @@ func (c *ServeCmd) Run(io *IO) error {
 			return err
 		}
 	}
+	spareProcessors()
 	s := serve.New(h, serve.Config{
 		Addr: l.Addr().String(), Origins: c.Origins, Hosts: c.Hosts, BodyLimit: c.BodyLimitMB << 20, DrainTimeout: c.DrainTimeout,
 		StrictOpenAI: c.StrictOpenAI, Log: log,
@@ -66,6 +68,15 @@ func (c *ServeCmd) Run(io *IO) error {
 		return nil
 	}
 	return err
+}
+
+// spareProcessors lets Go run two more threads at a time than there are processors, unless GOMAXPROCS says how many: the compute workers of a model never give
+// way of themselves, so without spare ones a request would wait for Go to interrupt a worker, some 10 ms, where the system's scheduler shares the
+// processor at once. It comes after the models were loaded, which take as many workers as there are processors.
+func spareProcessors() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
+	}
 }
 
 func (c *ServeCmd) validate() error {
