@@ -34,7 +34,7 @@ func (s *Server) body(x *exchange, r *http.Request) bool {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		x.Header().Set("Connection", "close")
 		s.failWith(x, http.StatusRequestTimeout, &fault.Error{Kind: fault.Malformed, Code: "body_timeout",
-			Msg: fmt.Sprintf("the request body stopped for more than %v", s.cfg.BodyTimeout), Err: err})
+			Msg: fmt.Sprintf("the request body came too slowly: a pause may last %v, and the whole must come at %d bytes a second", s.cfg.BodyTimeout, slowest), Err: err})
 		return false
 	default:
 		s.failWith(x, http.StatusBadRequest, &fault.Error{Kind: fault.Malformed, Code: "incomplete_body", Msg: "the request body ended early", Err: err})
@@ -58,10 +58,14 @@ func (s *Server) tooLarge(x *exchange, got int64) {
 	s.fail(x, &fault.Error{Kind: fault.TooLarge, Msg: fmt.Sprintf("the request body may have at most %d bytes, got %d or more", s.cfg.BodyLimit, got)})
 }
 
-// read takes the body as it arrives, one byte past the limit at most. Each pause may last BodyTimeout.
+// slowest is the rate below which a body counts as stopped, in bytes a second: a byte now and then must not hold a connection for ever.
+const slowest = 1 << 10
+
+// read takes the body as it arrives, one byte past the limit at most. Each pause may last BodyTimeout, and all of it twice that beside the
+// time that the slowest rate allows.
 func (s *Server) read(x *exchange, r *http.Request, limit int64) ([]byte, error) {
-	rc := http.NewResponseController(x)
-	defer rc.SetReadDeadline(time.Time{})
+	defer x.rc.SetReadDeadline(time.Time{})
+	start := time.Now()
 	size := 4096
 	if r.ContentLength >= 0 {
 		size = int(min(r.ContentLength+bytes.MinRead, 64<<10))
@@ -71,7 +75,7 @@ func (s *Server) read(x *exchange, r *http.Request, limit int64) ([]byte, error)
 		if len(buf) == cap(buf) {
 			buf = append(buf, 0)[:len(buf)]
 		}
-		rc.SetReadDeadline(time.Now().Add(s.cfg.BodyTimeout))
+		x.rc.SetReadDeadline(earlier(time.Now().Add(s.cfg.BodyTimeout), start.Add(2*s.cfg.BodyTimeout+time.Duration(len(buf))*time.Second/slowest)))
 		n, err := r.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if errors.Is(err, io.EOF) {
@@ -82,6 +86,13 @@ func (s *Server) read(x *exchange, r *http.Request, limit int64) ([]byte, error)
 		}
 	}
 	return buf, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // acceptable is false only for a content type that clearly is not JSON over a body that is no object either: curl and browsers label JSON

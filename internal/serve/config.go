@@ -26,7 +26,7 @@ type Config struct {
 	Hosts []string
 
 	BodyLimit    int64         // most bytes of a request body; 8 MiB
-	BodyTimeout  time.Duration // longest pause while a body arrives; 30 s
+	BodyTimeout  time.Duration // longest pause while a body arrives, and half of what a trickle may last; 30 s
 	WriteTimeout time.Duration // longest time one write may take before the client counts as gone; 30 s
 	PingEvery    time.Duration // silence on a stream after which a comment is sent; 5 s
 	DrainTimeout time.Duration // from the end of Serve's context to its return; 10 s

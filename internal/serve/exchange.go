@@ -16,6 +16,8 @@ import (
 	"tinyloop/internal/fault"
 )
 
+const maxWrite = 64 << 10 // bytes that fall under one write deadline
+
 // exchange is one request with its answer, and what the log and the metrics want to know about it at the end.
 type exchange struct {
 	http.ResponseWriter
@@ -27,6 +29,9 @@ type exchange struct {
 	dialect *dialect.Dialect
 	call    *dialect.Call
 	route   string // pattern of the path
+	rc      *http.ResponseController
+	pause   time.Duration // longest time one write may take
+	cut     bool          // what was sent is not the whole: the connection must not end as if it were
 
 	model      string
 	outcome    string
@@ -42,21 +47,34 @@ func (x *exchange) WriteHeader(code int) {
 	x.ResponseWriter.WriteHeader(code)
 }
 
-func (x *exchange) Write(b []byte) (int, error) {
+// Write sends a large answer in pieces, each with its own deadline: a slow reader may take long for the whole, one that does not read may not.
+func (x *exchange) Write(b []byte) (n int, err error) {
 	if x.status == 0 {
 		x.status = http.StatusOK
 	}
-	n, err := x.ResponseWriter.Write(b)
-	x.bytes += int64(n)
-	return n, err
+	for n < len(b) || len(b) == 0 {
+		x.patient()
+		k, err := x.ResponseWriter.Write(b[n:min(n+maxWrite, len(b))])
+		n += k
+		x.bytes += int64(k)
+		if err != nil || len(b) == 0 {
+			return n, err
+		}
+	}
+	return n, nil
 }
+
+// patient gives the next write its time. What the server itself writes behind the handler falls under the last one given.
+func (x *exchange) patient() { x.rc.SetWriteDeadline(time.Now().Add(x.pause)) } // not every writer has deadlines; those of tests need none
 
 // Unwrap lets http.ResponseController reach the connection.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 // ServeHTTP is the outer wrapper around everything.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{ResponseWriter: w, start: s.cfg.Now(), route: "other", dialect: s.dialectOf(r.URL.Path)}
+	x := &exchange{ResponseWriter: w, start: s.cfg.Now(), route: "other", dialect: s.dialectOf(r.URL.Path),
+		rc: http.NewResponseController(w), pause: s.cfg.WriteTimeout}
+	x.patient()
 	if x.id = r.Header.Get("X-Request-Id"); !harmless(x.id) {
 		x.id, x.ownID = s.cfg.NewID(), true
 	}
@@ -68,6 +86,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.cors(x, r) {
+		return
+	}
+	if !strings.HasPrefix(r.URL.Path, "/") { // CONNECT, or the target *
+		s.unknown(x, r)
 		return
 	}
 	s.mux.ServeHTTP(x, tidy(r))
@@ -100,15 +122,19 @@ func tidy(r *http.Request) *http.Request {
 
 // finish recovers from a panic of the handler, then logs and counts.
 func (s *Server) finish(x *exchange, r *http.Request) {
+	defer func() {
+		if x.cut {
+			panic(http.ErrAbortHandler)
+		}
+	}()
 	if v := recover(); v != nil {
 		if v == http.ErrAbortHandler {
 			panic(v)
 		}
 		s.log.Error("panic while answering", "request_id", x.id, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-		if x.status != 0 {
-			panic(http.ErrAbortHandler) // cut the connection: the client must not take what it has for the whole
+		if x.cut = x.status != 0; !x.cut {
+			s.fail(x, &fault.Error{Kind: fault.Internal, Msg: "internal error", Err: fmt.Errorf("panic: %v", v)})
 		}
-		s.fail(x, &fault.Error{Kind: fault.Internal, Msg: "internal error", Err: fmt.Errorf("panic: %v", v)})
 	}
 	if x.status == 0 {
 		x.status = http.StatusOK
@@ -120,7 +146,7 @@ func (s *Server) finish(x *exchange, r *http.Request) {
 	}
 	attrs := []slog.Attr{
 		slog.String("request_id", x.id), slog.String("method", clean(r.Method, 20)), slog.String("path", clean(r.URL.Path, 200)),
-		slog.Int("status", x.status), slog.Int64("bytes", x.bytes), slog.Duration("took", took), slog.String("from", r.RemoteAddr),
+		slog.Int("status", x.status), slog.Int64("bytes", x.bytes), slog.Float64("took_ms", dialect.Millis(took)), slog.String("from", r.RemoteAddr),
 	}
 	if x.model != "" {
 		attrs = append(attrs, slog.String("model", clean(x.model, 100)), slog.String("outcome", x.outcome),

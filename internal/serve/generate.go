@@ -240,29 +240,29 @@ func (g *run) clientGone(err error) bool {
 	return g.ctx.Err() != nil && !errors.Is(context.Cause(g.ctx), errDraining)
 }
 
-// gone notes that nobody reads any more.
+// gone ends an answer that nobody waits for any more. A client that has only closed its own side looks the same, and still reads: it must not
+// see an empty 200, nor a stream that ends as if it were whole.
 func (g *run) gone(err error) {
-	g.x.outcome, g.x.err = "cancel", err
+	g.x.outcome = "cancel"
 	if g.x.status == 0 {
-		g.x.status = 499
+		g.s.fail(g.x, &fault.Error{Kind: fault.Canceled, Code: "client_closed_request", Msg: "the client closed its side of the connection before the answer was ready", Err: err})
+		return
 	}
+	g.x.cut, g.x.err = true, err
 }
 
 // send writes and flushes what is encoded. A client that takes longer than WriteTimeout counts as gone.
 func (g *run) send() error {
-	rc := http.NewResponseController(g.x)
 	if !g.committed {
 		g.commit()
 	}
-	rc.SetWriteDeadline(time.Now().Add(g.s.cfg.WriteTimeout)) // not every writer has deadlines; those of tests need none
 	if _, err := g.x.Write(g.out); err != nil {
 		return err
 	}
 	g.out = g.out[:0]
-	if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := g.x.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	rc.SetWriteDeadline(time.Time{})
 	return nil
 }
 
