@@ -25,10 +25,10 @@ var rank = map[string]int{
 	"internal/tok":            0,  // text to ids and back; knows no model
 	"internal/grammar":        0,  // schemas to token masks
 	"internal/sched":          0,  // pure data
-	"internal/sample":         0,  // logits to a token
 	"internal/access":         0,  // keys and limits
 	"internal/tensorfile":     1,  // containers of tensors whose formats are kernel.Type
 	"internal/chat":           1,  // messages and templates
+	"internal/sample":         1,  // logits to a token, over the one exponential of kernel
 	"internal/nn":             1,  // layers over kernel and par
 	"internal/optim":          1,
 	"internal/data":           2, // corpora to batches, over tensorfile's atomic writer and chat's templates

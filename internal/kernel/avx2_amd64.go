@@ -254,6 +254,11 @@ func expSumAVX2(x *float32, n int, top float32, sums *float32)
 //go:noescape
 func expSumDoubleAVX2(x *float32, n int, top float32, sums *float64)
 
+// weighAVX2 writes e^((x-top)*inv) and adds it to 16 double lanes; n is a multiple of 16, at least 16.
+//
+//go:noescape
+func weighAVX2(dst *float32, x *float32, n int, top float32, inv float32, sums *float64)
+
 // addSquaresAVX2 adds (x-shift)^2 to 32 lanes; n is a multiple of 32, at least 32.
 //
 //go:noescape

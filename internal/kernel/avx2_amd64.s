@@ -10634,6 +10634,114 @@ loop:
 	VZEROUPPER
 	RET
 
+// func weighAVX2(dst *float32, x *float32, n int, top float32, inv float32, sums *float64)
+// Requires: AVX, AVX2
+TEXT ·weighAVX2(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         sums+32(FP), BX
+	VBROADCASTSS top+24(FP), Y0
+	VBROADCASTSS inv+28(FP), Y1
+	VMOVUPD      (BX), Y2
+	VMOVUPD      32(BX), Y3
+	VMOVUPD      64(BX), Y4
+	VMOVUPD      96(BX), Y5
+
+loop:
+	VMOVUPS      (CX), Y6
+	VSUBPS       Y0, Y6, Y6
+	VMULPS       Y1, Y6, Y6
+	VMAXPS       expLow<>+0(SB), Y6, Y7
+	VMINPS       expHigh<>+0(SB), Y7, Y7
+	VMULPS       log2e<>+0(SB), Y7, Y8
+	VADDPS       expMagic<>+0(SB), Y8, Y8
+	VSUBPS       expMagic<>+0(SB), Y8, Y9
+	VMULPS       ln2Hi<>+0(SB), Y9, Y10
+	VSUBPS       Y10, Y7, Y10
+	VMULPS       ln2Lo<>+0(SB), Y9, Y9
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       expC0<>+0(SB), Y10, Y11
+	VADDPS       expC1<>+0(SB), Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VADDPS       expC2<>+0(SB), Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VADDPS       expC3<>+0(SB), Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VADDPS       expC4<>+0(SB), Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VADDPS       expC5<>+0(SB), Y11, Y11
+	VMULPS       Y10, Y10, Y9
+	VMULPS       Y9, Y11, Y11
+	VADDPS       Y10, Y11, Y11
+	VADDPS       one<>+0(SB), Y11, Y11
+	VPADDD       expBias<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y11, Y11
+	VCMPPS       $0x11, expLow<>+0(SB), Y6, Y7
+	VANDNPS      Y11, Y7, Y11
+	VCMPPS       $0x1e, expHigh<>+0(SB), Y6, Y7
+	VBLENDVPS    Y7, posInf<>+0(SB), Y11, Y11
+	VCMPPS       $0x03, Y6, Y6, Y7
+	VBLENDVPS    Y7, Y6, Y11, Y11
+	VMOVUPS      Y11, (AX)
+	VCVTPS2PD    X11, Y6
+	VADDPD       Y6, Y2, Y2
+	VEXTRACTF128 $0x01, Y11, X11
+	VCVTPS2PD    X11, Y6
+	VADDPD       Y6, Y3, Y3
+	VMOVUPS      32(CX), Y6
+	VSUBPS       Y0, Y6, Y6
+	VMULPS       Y1, Y6, Y6
+	VMAXPS       expLow<>+0(SB), Y6, Y7
+	VMINPS       expHigh<>+0(SB), Y7, Y7
+	VMULPS       log2e<>+0(SB), Y7, Y8
+	VADDPS       expMagic<>+0(SB), Y8, Y8
+	VSUBPS       expMagic<>+0(SB), Y8, Y9
+	VMULPS       ln2Hi<>+0(SB), Y9, Y10
+	VSUBPS       Y10, Y7, Y10
+	VMULPS       ln2Lo<>+0(SB), Y9, Y9
+	VSUBPS       Y9, Y10, Y10
+	VMULPS       expC0<>+0(SB), Y10, Y11
+	VADDPS       expC1<>+0(SB), Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VADDPS       expC2<>+0(SB), Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VADDPS       expC3<>+0(SB), Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VADDPS       expC4<>+0(SB), Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VADDPS       expC5<>+0(SB), Y11, Y11
+	VMULPS       Y10, Y10, Y9
+	VMULPS       Y9, Y11, Y11
+	VADDPS       Y10, Y11, Y11
+	VADDPS       one<>+0(SB), Y11, Y11
+	VPADDD       expBias<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y11, Y11
+	VCMPPS       $0x11, expLow<>+0(SB), Y6, Y7
+	VANDNPS      Y11, Y7, Y11
+	VCMPPS       $0x1e, expHigh<>+0(SB), Y6, Y7
+	VBLENDVPS    Y7, posInf<>+0(SB), Y11, Y11
+	VCMPPS       $0x03, Y6, Y6, Y7
+	VBLENDVPS    Y7, Y6, Y11, Y11
+	VMOVUPS      Y11, 32(AX)
+	VCVTPS2PD    X11, Y6
+	VADDPD       Y6, Y4, Y4
+	VEXTRACTF128 $0x01, Y11, X11
+	VCVTPS2PD    X11, Y6
+	VADDPD       Y6, Y5, Y5
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, AX
+	SUBQ         $0x10, DX
+	JNE          loop
+	VMOVUPD      Y2, (BX)
+	VMOVUPD      Y3, 32(BX)
+	VMOVUPD      Y4, 64(BX)
+	VMOVUPD      Y5, 96(BX)
+	VZEROUPPER
+	RET
+
 // func addSquaresAVX2(s *float32, x *float32, n int, shift float32)
 // Requires: AVX
 TEXT ·addSquaresAVX2(SB), NOSPLIT, $0-28

@@ -239,3 +239,28 @@ func BenchmarkElementwise(b *testing.B) {
 		}
 	})
 }
+
+// TestWeigh: the sum and the weights are those of the definition, with equal bits whatever the kernel.
+func TestWeigh(t *testing.T) {
+	r := rand.New(rand.NewPCG(45, 46))
+	for _, n := range []int{1, 15, 16, 100, 1001} {
+		x, got := randoms(r, n), make([]float32, n)
+		top := Max(x)
+		sum := Weigh(got, x, top, 1.25)
+		var lanes [Panel]float64
+		for i, v := range x {
+			want := Exp(float32(v-top) * 1.25)
+			if math.Float32bits(got[i]) != math.Float32bits(want) {
+				t.Fatalf("%d values: weight %d is %v, want %v", n, i, got[i], want)
+			}
+			lanes[i%Panel] += float64(want)
+		}
+		want := 0.0
+		for _, l := range lanes {
+			want += l
+		}
+		if sum != want {
+			t.Errorf("%d values: sum %v, want %v", n, sum, want)
+		}
+	}
+}

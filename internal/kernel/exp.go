@@ -43,6 +43,9 @@ func exp32(x float32) float32 {
 	return y * math.Float32frombits((math.Float32bits(t)-math.Float32bits(expMagic)+127)<<23)
 }
 
+// Exp is e^x as every kernel computes it: relative error below 1e-7, 0 below -87, +Inf above 88.
+func Exp(x float32) float32 { return exp32(x) }
+
 // tanh32 is the hyperbolic tangent from exp32, with an absolute error below 2e-7.
 func tanh32(x float32) float32 { return 1 - 2/(exp32(2*x)+1) }
 

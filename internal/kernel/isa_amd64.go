@@ -320,6 +320,14 @@ func expSumDouble(x []float32, top float32, sums *[Panel]float64) {
 	expSumDoubleAVX2(&x[0], len(x), top, &sums[0])
 }
 
+func weigh(dst, x []float32, top, inv float32, sums *[Panel]float64) {
+	if !useAVX2 || len(x) == 0 {
+		weighGeneric(dst, x, top, inv, sums)
+		return
+	}
+	weighAVX2(&dst[0], &x[0], len(x), top, inv, &sums[0])
+}
+
 func addSquares(s *[normLanes]float32, x []float32, shift float32) {
 	if !useAVX2 || len(x) == 0 {
 		addSquaresGeneric(s, x, shift)

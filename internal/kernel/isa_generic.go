@@ -27,6 +27,10 @@ func maxWhole(x []float32) (float32, int)                          { return floa
 func expSum(x []float32, top float32, sums *[Panel]float32)        { expSumGeneric(x, top, sums) }
 func expSumDouble(x []float32, top float32, sums *[Panel]float64)  { expSumDoubleGeneric(x, top, sums) }
 
+func weigh(dst, x []float32, top, inv float32, sums *[Panel]float64) {
+	weighGeneric(dst, x, top, inv, sums)
+}
+
 func dotPage(out, q, k []float32, scale float32)             { dotPageGeneric(out, q, k, scale) }
 func dotPageF16(out, q []float32, k []uint16, scale float32) { dotPageF16Generic(out, q, k, scale) }
 func addValues(acc, w, v []float32)                          { addValuesGeneric(acc, w, v) }

@@ -54,6 +54,30 @@ func SoftmaxStats(x []float32) (max float32, sumExp float64) {
 	return max, sumExp
 }
 
+// Weigh writes e^((x-top)*inv) to dst and gives the sum, in the order of SoftmaxStats. dst may be x.
+func Weigh(dst, x []float32, top, inv float32) (sum float64) {
+	dst = dst[:len(x)]
+	var lanes [Panel]float64
+	whole := len(x) &^ (Panel - 1)
+	weigh(dst[:whole], x[:whole], top, inv, &lanes)
+	weighGeneric(dst[whole:], x[whole:], top, inv, &lanes)
+	for _, s := range lanes {
+		sum += s
+	}
+	return sum
+}
+
+func weighGeneric(dst, x []float32, top, inv float32, sums *[Panel]float64) {
+	for i, v := range x {
+		e := exp32(float32(v-top) * inv)
+		dst[i] = e
+		sums[i%Panel] += float64(e)
+	}
+}
+
+// Max gives the largest value of x, -Inf for none; NaN never wins, and a zero is positive whatever its sign.
+func Max(x []float32) float32 { return maxOf(x) }
+
 // ArgMax gives the index of the largest value, the lowest on ties. NaN never wins; without any number the answer is 0.
 func ArgMax(x []float32) int {
 	top := maxOf(x)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"tinyloop/internal/kernel"
 )
 
 var (
@@ -72,10 +74,8 @@ func naive(logits []float32, p *Params, choice, pos int, prompt, output []int32)
 	w := map[int32]float64{}
 	var total float64
 	for _, t := range order {
-		w[t] = math.Exp((finite(float32(row[t])) - finite(float32(row[order[0]]))) / float64(p.Temperature))
-		if row[t] == row[order[0]] {
-			w[t] = 1
-		}
+		inv := min(1/p.Temperature, math.MaxFloat32)
+		w[t] = float64(kernel.Exp(float32(float32(finite(float32(row[t])))-float32(finite(float32(row[order[0]])))) * inv))
 		total += w[t]
 	}
 	if p.TopP > 0 && p.TopP < 1 {
@@ -86,7 +86,7 @@ func naive(logits []float32, p *Params, choice, pos int, prompt, output []int32)
 		}
 		order = order[:max(1, n)]
 	}
-	kept = slices.DeleteFunc(slices.Clone(order), func(t int32) bool { return w[t] < min(1, float64(p.MinP)) })
+	kept = slices.DeleteFunc(slices.Clone(order), func(t int32) bool { return w[t] < float64(min(1, p.MinP)) })
 	slices.Sort(kept)
 	total = 0
 	for _, t := range kept {
@@ -211,7 +211,7 @@ func checkReport(t *rapid.T, logits []float32, c Choice, top int) {
 		}
 	}
 	logprob := func(id int32) float32 { return clampLogprob(row[id] - row[order[0]] - math.Log(sum)) }
-	near := func(a, b float32) bool { return a == b || math.Abs(float64(a-b)) < 1e-5*(1+math.Abs(float64(b))) }
+	near := func(a, b float32) bool { return a == b || math.Abs(float64(a-b)) < 1e-6*(1+math.Abs(float64(b))) }
 	if math.IsInf(row[order[0]], -1) {
 		if c.Logprob != LogprobFloor {
 			t.Fatalf("logprob %v of a row without any finite logit", c.Logprob)

@@ -3,13 +3,19 @@ package sample
 import (
 	"math"
 	"slices"
+
+	"tinyloop/internal/kernel"
 )
 
 // Sampler holds the scratch of one owner: no method allocates once the scratch has its size. It is not safe for concurrent use.
 type Sampler struct {
 	logits []float32 // the row after penalties and bias, NaN replaced
-	weight []float64 // exp((logit-max)/temperature) of the candidates
-	order  []int32   // candidate ids, permuted by partial selection
+	weight []float32 // exp((logit-max)/temperature) of the candidates, by id
+	all    []int32   // 0, 1, 2, …
+	order  []int32   // candidate ids, ascending
+	tied   []int32   // candidates at the edge of the nucleus, permuted by partial selection
+	peaks  []float32 // largest logit of each block of the row
+	mass   []float64 // weight by bucket
 	count  []int32   // occurrences of a token; all zero between uses
 	seen   []int32   // ids whose count is not zero: the undo list
 	top    []Alt
@@ -17,10 +23,15 @@ type Sampler struct {
 
 // New makes a Sampler for rows of vocab logits.
 func New(vocab int) *Sampler {
-	return &Sampler{
-		logits: make([]float32, vocab), weight: make([]float64, vocab), order: make([]int32, vocab),
+	s := &Sampler{
+		logits: make([]float32, vocab), weight: make([]float32, vocab), all: make([]int32, vocab), order: make([]int32, vocab), tied: make([]int32, 0, vocab),
+		peaks: make([]float32, 0, vocab/minPeakBlock+1), mass: make([]float64, buckets),
 		count: make([]int32, vocab), seen: make([]int32, 0, vocab), top: make([]Alt, 0, 32),
 	}
+	for i := range s.all {
+		s.all[i] = int32(i)
+	}
+	return s
 }
 
 // Pick draws the token of output position pos of choice number choice. prompt and output are the tokens so far; logits is not changed and
@@ -29,7 +40,7 @@ func New(vocab int) *Sampler {
 // The order is fixed: repetition penalty, presence and frequency penalty, bias; then temperature, top_k, top_p, min_p; then one inverse-CDF
 // draw over the tokens that are left, in ascending id, with Uniform(p.Seed, choice, pos). Of equal logits the lower id is the better one,
 // in greedy choice as in every truncation. A NaN counts as minus infinity, which is never drawn. If nothing is left (everything banned), the answer is the
-// greedy choice of the row as the model gave it.
+// greedy choice of the row as the model gave it. The weight of a token is kernel.Exp of (logit-max)*(1/temperature) in float32, weights are added in float64.
 func (s *Sampler) Pick(logits []float32, p *Params, choice, pos int, prompt, output []int32) Choice {
 	id := s.draw(logits, p, choice, pos, prompt, output)
 	if !p.Logprobs {
@@ -38,8 +49,8 @@ func (s *Sampler) Pick(logits []float32, p *Params, choice, pos int, prompt, out
 	return s.Score(logits, id, p.Top)
 }
 
-// Score gives the log-probability of id, and the top most probable alternatives, without drawing. The sum behind it runs in float64 and in
-// ascending id, so it does not depend on anything but the row. An id outside the row has LogprobFloor.
+// Score gives the log-probability of id, and the top most probable alternatives, without drawing. The sum behind it runs in float64 in
+// a fixed order, so it does not depend on anything but the row. An id outside the row has LogprobFloor.
 func (s *Sampler) Score(logits []float32, id int32, top int) Choice {
 	d := distributionOf(logits)
 	c := Choice{ID: id, Logprob: LogprobFloor}
@@ -47,7 +58,7 @@ func (s *Sampler) Score(logits []float32, id int32, top int) Choice {
 		c.Logprob = d.logprob(logits[id])
 	}
 	if top > 0 {
-		c.Top = s.best(logits, min(top, len(logits)), d)
+		c.Top = s.report(logits, min(top, len(logits)), d)
 	}
 	return c
 }
@@ -146,65 +157,68 @@ func (s *Sampler) clear() {
 
 // spin draws at a temperature above zero. best is the greedy choice of row, which is above minus infinity.
 func (s *Sampler) spin(row []float32, p *Params, best int32, u float64) int32 {
-	keep, whole := s.candidates(row, p.TopK)
-	max, t := finite(row[best]), float64(p.Temperature)
-	for _, id := range keep {
-		s.weight[id] = weight(finite(row[id])-max, t)
-	}
+	keep, total := s.weigh(row, p, min(row[best], math.MaxFloat32))
 	if p.TopP > 0 && p.TopP < 1 {
-		keep, whole = s.nucleus(keep, row, float64(p.TopP)), false
+		keep = s.nucleus(keep, row, float64(p.TopP), total)
+		total = s.sum(keep)
 	}
 	if p.MinP > 0 {
-		keep = s.atLeast(keep, min(float64(p.MinP), 1)) // the best one has weight 1
+		keep = s.atLeast(keep, min(p.MinP, 1)) // the best one has weight 1
+		total = s.sum(keep)
 	}
-	if !whole {
+	return s.invert(keep, u*total)
+}
+
+// weigh lists the k best tokens, or with k off all, in ascending id, and gives their weights, which stand in s.weight, together. top is the largest logit.
+func (s *Sampler) weigh(row []float32, p *Params, top float32) (keep []int32, total float64) {
+	inv := min(1/p.Temperature, math.MaxFloat32) // never infinite: the best token's difference is 0
+	if k := p.TopK; k > 0 && k < len(row) {
+		keep = s.best(row, k)
 		slices.Sort(keep)
-	}
-	return s.invert(keep, u)
-}
-
-// candidates lists the k best tokens in some order, or with k off every token above minus infinity, in ascending id; whole says which.
-func (s *Sampler) candidates(row []float32, k int) (keep []int32, whole bool) {
-	keep = s.order[:0]
-	if k > 0 && k < len(row) {
-		return s.heap(keep, row, k), false
-	}
-	for id, x := range row {
-		if alive(x) {
-			keep = append(keep, int32(id))
+		for _, id := range keep {
+			s.weight[id] = weight(row[id], top, inv)
 		}
+		return keep, s.sum(keep)
 	}
-	return keep, true
+	if total = kernel.Weigh(s.weight, row, top, inv); total <= math.MaxFloat32 {
+		return s.all, total
+	}
+	for id, x := range row { // a NaN or an infinity among the logits
+		s.weight[id] = weight(x, top, inv)
+	}
+	return s.all, s.sum(s.all)
 }
 
-// weight is exp(d/t) for d <= 0, without the quotient of two zeros.
-func weight(d, t float64) float64 {
-	if d == 0 {
-		return 1
+// weight is e^((x-top)*inv); x = NaN has none, infinity counts as the largest float.
+func weight(x, top, inv float32) float32 {
+	if x != x {
+		return 0
 	}
-	return math.Exp(d / t)
+	return kernel.Exp(float32(min(x, math.MaxFloat32)-top) * inv)
 }
 
-// atLeast keeps the tokens with a weight of at least floor, in the order they come.
-func (s *Sampler) atLeast(ids []int32, floor float64) []int32 {
-	out := ids[:0]
+// atLeast keeps the tokens with a weight of at least floor, in the order they come. (Weights are not negative, so that their bits compare as they do; the sum is how
+// to do without a branch, which in a long row would often be guessed wrong.)
+func (s *Sampler) atLeast(ids []int32, floor float32) []int32 {
+	least := math.Float32bits(floor)
+	out, n := s.order[:len(ids)], 0
 	for _, id := range ids {
-		if s.weight[id] >= floor {
-			out = append(out, id)
-		}
+		out[n] = id
+		n += 1 - int((math.Float32bits(s.weight[id])-least)>>31)
 	}
-	return out
+	return out[:n]
 }
 
-// invert walks ids to the one whose share of their weight holds u. A token without weight is never it.
-func (s *Sampler) invert(ids []int32, u float64) int32 {
-	target, sum, pick := u*s.sum(ids), 0.0, ids[0]
+// invert walks ids to the one whose share of their weight holds target. A token without weight is never it.
+func (s *Sampler) invert(ids []int32, target float64) int32 {
+	sum, pick := 0.0, ids[0]
 	for _, id := range ids {
-		if s.weight[id] == 0 {
+		w := s.weight[id]
+		if w == 0 {
 			continue
 		}
 		pick = id
-		if sum += s.weight[id]; sum > target {
+		if sum += float64(w); sum > target {
 			break
 		}
 	}

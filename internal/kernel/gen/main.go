@@ -41,6 +41,7 @@ func main() {
 	maxOf()
 	expSum()
 	expSumDouble()
+	weigh()
 	addSquares()
 	scaleGain()
 	swiGLU()

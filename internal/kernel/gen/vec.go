@@ -211,6 +211,42 @@ func expSumDouble() {
 	ret()
 }
 
+// weigh writes e^((x-top)*inv) and adds it to 16 double lanes.
+func weigh() {
+	fn("weighAVX2", "writes e^((x-top)*inv) and adds it to 16 double lanes; n is a multiple of 16, at least 16.", "func(dst *float32, x *float32, n int, top float32, inv float32, sums *float64)")
+	dst, x, n, sums := arg("dst"), arg("x"), arg("n"), arg("sums")
+	top, inv := YMM(), YMM()
+	VBROADCASTSS(argMem("top"), top)
+	VBROADCASTSS(argMem("inv"), inv)
+	var s [4]VecVirtual
+	for i := range s {
+		s[i] = YMM()
+		VMOVUPD(Mem{Base: sums, Disp: 32 * i}, s[i])
+	}
+	Label("loop")
+	for i := range 2 {
+		v := YMM()
+		VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
+		VSUBPS(top, v, v)
+		VMULPS(inv, v, v)
+		e, d := exp(v), YMM()
+		VMOVUPS(e, Mem{Base: dst, Disp: 32 * i})
+		VCVTPS2PD(e.AsX(), d)
+		VADDPD(d, s[2*i], s[2*i])
+		VEXTRACTF128(U8(1), e, e.AsX())
+		VCVTPS2PD(e.AsX(), d)
+		VADDPD(d, s[2*i+1], s[2*i+1])
+	}
+	ADDQ(U8(64), x)
+	ADDQ(U8(64), dst)
+	SUBQ(U8(16), n)
+	JNE(LabelRef("loop"))
+	for i := range s {
+		VMOVUPD(s[i], Mem{Base: sums, Disp: 32 * i})
+	}
+	ret()
+}
+
 // addSquares adds (x-shift)^2 to 32 lanes.
 func addSquares() {
 	fn("addSquaresAVX2", "adds (x-shift)^2 to 32 lanes; n is a multiple of 32, at least 32.", "func(s *float32, x *float32, n int, shift float32)")
