@@ -153,7 +153,7 @@ func (fam *family) bind(f *tensorfile.File, spec *model.Spec, slots []model.Slot
 	}
 	for _, t := range f.Tensors() {
 		if !used[t.Name] && (fam.spare == nil || !fam.spare(spec, t.Name)) {
-			return nil, unsupported(t.Name, "tensor %q %v is not part of a %s model as this build knows it", t.Name, t.Shape, fam.name)
+			return nil, unsupported(clip(t.Name), "tensor %q %v is not part of a %s model as this build knows it", clip(t.Name), t.Shape, fam.name)
 		}
 	}
 	return out, nil
@@ -168,7 +168,7 @@ func checkTensor(t *tensorfile.Tensor, s *model.Slot) error {
 		shape = shape[1:] // a row vector
 	}
 	if fmt.Sprint(shape) != fmt.Sprint(s.Shape()) {
-		return invalid(t.Name, "tensor %q has shape %v, expected %v", t.Name, t.Shape, s.Shape())
+		return invalid(clip(t.Name), "tensor %q has shape %v, expected %v", clip(t.Name), t.Shape, s.Shape())
 	}
 	return nil
 }

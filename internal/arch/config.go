@@ -3,6 +3,7 @@ package arch
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 
 	"tinyloop/internal/tensorfile"
@@ -135,7 +136,7 @@ func (c *config) done() error {
 	for _, k := range c.meta.Keys() {
 		if c.err == nil && strings.HasPrefix(k, c.prefix) && !c.read[k] {
 			v, _ := c.meta.Get(k)
-			c.fail(unsupported(k, "%s = %v is not known to this build", k, clip(v)))
+			c.fail(unsupported(clip(k), "%s = %v is not known to this build", clip(k), clip(v)))
 		}
 	}
 	return c.err
@@ -143,6 +144,9 @@ func (c *config) done() error {
 
 // clip shortens a value of a file for a message.
 func clip(v any) string {
+	if list := reflect.ValueOf(v); list.Kind() == reflect.Slice && list.Len() > 32 {
+		return fmt.Sprintf("a list of %d values", list.Len())
+	}
 	s := strings.ToValidUTF8(fmt.Sprint(v), "?")
 	if len(s) > 60 {
 		s = strings.ToValidUTF8(s[:60], "") + "…"

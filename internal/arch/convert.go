@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"tinyloop/internal/fault"
 	"tinyloop/internal/kernel"
 	"tinyloop/internal/model"
 	"tinyloop/internal/tensorfile"
@@ -22,6 +23,8 @@ type ConvertOptions struct {
 	Tokenizer []tensorfile.KV
 	Template  string // replaces the chat template (tokenizer.chat_template); "" keeps the input's
 	License   string // general.license; "" keeps the input's
+	// Done, when closed, ends the work with a fault of kind Canceled and nothing written.
+	Done <-chan struct{}
 	// Note, if set, is told of every matrix that did not get the asked format.
 	Note func(tensor string, asked, got kernel.Type)
 }
@@ -138,6 +141,9 @@ func (o *ConvertOptions) carried(in *tensorfile.File) []tensorfile.KV {
 		own := len(o.Tokenizer) > 0 && strings.HasPrefix(key, "tokenizer.") && key != "tokenizer.chat_template"
 		return own || o.Template != "" && key == "tokenizer.chat_template" || o.License != "" && key == "general.license"
 	}
+	if _, own := in.Meta.Get("general.name"); !own && in.Format == tensorfile.Safetensors {
+		out = append(out, tensorfile.KV{Key: "general.name", Value: nameOf(in.Path)})
+	}
 	for _, kv := range in.Meta.KVs() {
 		switch {
 		case kv.Key == "general.name", kv.Key == "general.license", kv.Key == keyAgreement, strings.HasPrefix(kv.Key, "tokenizer."):
@@ -156,13 +162,31 @@ func (o *ConvertOptions) carried(in *tensorfile.File) []tensorfile.KV {
 	return out
 }
 
+// nameOf makes a model's name from its path: that of the folder where the file's own is the same for every model.
+func nameOf(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		path = full
+	}
+	name := filepath.Base(path)
+	if strings.HasPrefix(name, "model.safetensors") {
+		return filepath.Base(filepath.Dir(path))
+	}
+	switch ext := filepath.Ext(name); strings.ToLower(ext) {
+	case ".gguf", ".tinyloop", ".safetensors", ".bin":
+		return strings.TrimSuffix(name, ext)
+	}
+	return name
+}
+
 // source gives one tensor in its new format.
 func (o *ConvertOptions) source(name string, s *model.Slot, t *tensorfile.Tensor) tensorfile.Source {
 	to := kernel.F32
 	if s.Matrix != nil {
 		to = o.format(name, s.K, t.Type)
 	}
-	return tensorfile.Source{Name: name, Type: to, Shape: s.Shape(), WriteTo: func(w io.Writer) error { return rewrite(w, to, t, max(s.K, 1)) }}
+	return tensorfile.Source{Name: name, Type: to, Shape: s.Shape(), WriteTo: func(w io.Writer) error {
+		return rewrite(&stoppable{w, o.Done}, to, t, max(s.K, 1))
+	}}
 }
 
 func (o *ConvertOptions) format(name string, k int, from kernel.Type) kernel.Type {
@@ -182,8 +206,31 @@ func (o *ConvertOptions) format(name string, k int, from kernel.Type) kernel.Typ
 	return to
 }
 
+// stoppable passes data on until done is closed.
+type stoppable struct {
+	w    io.Writer
+	done <-chan struct{}
+}
+
+func (s *stoppable) Write(p []byte) (n int, err error) {
+	for len(p) > 0 && err == nil {
+		select {
+		case <-s.done:
+			return n, fault.New(fault.Canceled, "", "interrupted")
+		default:
+		}
+		var m int
+		m, err = s.w.Write(p[:min(len(p), 1<<20)])
+		n, p = n+m, p[m:]
+	}
+	return n, err
+}
+
 // rewrite streams a tensor in another format, some rows at a time.
 func rewrite(w io.Writer, to kernel.Type, t *tensorfile.Tensor, k int) error {
+	if err := checkFinite(t.Name, t.Type, t.Data); err != nil {
+		return err
+	}
 	if to == t.Type {
 		_, err := w.Write(t.Data)
 		return err
@@ -199,6 +246,9 @@ func rewrite(w io.Writer, to kernel.Type, t *tensorfile.Tensor, k int) error {
 		kernel.Dequantize(vals[:m], t.Type, from[:m/t.Type.Block()*t.Type.BlockBytes()])
 		out := data[:m/to.Block()*to.BlockBytes()]
 		kernel.Quantize(out, to, vals[:m])
+		if checkFinite(t.Name, to, out) != nil {
+			return invalid(clip(t.Name), "tensor %q has values too large for %s: choose another --type", clip(t.Name), to)
+		}
 		if _, err := w.Write(out); err != nil {
 			return err
 		}

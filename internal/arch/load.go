@@ -10,7 +10,8 @@ import (
 	"tinyloop/internal/tensorfile"
 )
 
-// Load reads the Spec and the weights of any supported file. The model keeps nothing of f, which may be closed after.
+// Load reads the Spec and the weights of any supported file. The model keeps nothing of f, which may be closed after. Weights that are no finite
+// numbers are refused by the tensor's name: such a model answers nothing.
 func Load(f *tensorfile.File) (*model.Model, error) {
 	fam, err := familyOf(f)
 	if err != nil {
@@ -26,7 +27,7 @@ func Load(f *tensorfile.File) (*model.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fill(slots, tensors); err != nil {
+	if err := fill(f, slots, tensors); err != nil {
 		w.Free(&spec)
 		return nil, err
 	}
@@ -37,15 +38,15 @@ func Load(f *tensorfile.File) (*model.Model, error) {
 	return m, err
 }
 
-// fill repacks all tensors, several at a time.
-func fill(slots []model.Slot, tensors []tensorfile.Tensor) error {
+// fill repacks all tensors, several at a time. Pages of f that are lost on the way are an error: every worker reads under a guard of its own.
+func fill(f *tensorfile.File, slots []model.Slot, tensors []tensorfile.Tensor) error {
 	errs := make([]error, len(slots))
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(slots)) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(slots); i = int(next.Add(1)) - 1 {
-				errs[i] = fillSlot(&slots[i], &tensors[i])
+				errs[i] = f.Guard(func() error { return fillSlot(&slots[i], &tensors[i]) })
 			}
 		})
 	}
@@ -59,6 +60,9 @@ func fill(slots []model.Slot, tensors []tensorfile.Tensor) error {
 }
 
 func fillSlot(s *model.Slot, t *tensorfile.Tensor) error {
+	if err := checkFinite(t.Name, t.Type, t.Data); err != nil {
+		return err
+	}
 	if s.Vector != nil {
 		v := make([]float32, s.N)
 		kernel.Dequantize(v, t.Type, t.Data)

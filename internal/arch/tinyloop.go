@@ -32,8 +32,8 @@ func fields(s *model.Spec) []field {
 		size("prelude_count", true, &s.Prelude),
 		size("core_count", true, &s.Core),
 		size("coda_count", true, &s.Coda),
-		choice("norm", &b.Norm, "rms", "layernorm"),
-		choice("norm_place", &b.NormPlace, "pre", "branch_sandwich", "residual_sandwich", "post"),
+		choice("norm", &b.Norm, model.LayerNorm),
+		choice("norm_place", &b.NormPlace, model.PostNorm),
 		number("norm_epsilon", true, &b.Eps),
 		size("attention.head_count", true, &b.Heads),
 		size("attention.head_count_kv", true, &b.KVHeads),
@@ -45,23 +45,23 @@ func fields(s *model.Spec) []field {
 		number("attention.scale", false, &b.AttnScale),
 		number("attention.softcap", false, &b.AttnSoftcap),
 		size("attention.window", false, &b.Window),
-		choice("position", &b.Pos, "rope_half", "rope_interleaved", "learned", "none"),
+		choice("position", &b.Pos, model.NoPos),
 		number("rope.freq_base", false, &b.RopeTheta),
 		size("rope.dimension_count", false, &b.RopeDim),
 		flag("rope.factors", &b.RopeFactors),
-		choice("feed_forward", &b.MLP, "swiglu", "gelu", "relu2"),
+		choice("feed_forward", &b.MLP, model.ReLU2),
 		size("feed_forward_length", true, &b.Hidden),
 		flag("feed_forward_bias", &b.MLPBias),
 		number("residual_scale", false, &b.ResidualScale),
 		number("embedding.scale", false, &s.Embed.Scale),
 		flag("embedding.norm", &s.Embed.NormAfter),
 		flag("prelude_norm", &s.PreludeNorm),
-		choice("injection", &s.Injection, "none", "add", "diagonal", "concat"),
+		choice("injection", &s.Injection, model.InjectConcat),
 		flag("injection_matrix", &s.InjectMatrix),
-		choice("state_init", &s.StateInit, "input", "zero"),
-		choice("loop_norm", &s.LoopNorm, "none", "between", "own"),
+		choice("state_init", &s.StateInit, model.StateZero),
+		choice("loop_norm", &s.LoopNorm, model.LoopNormOwn),
 		flag("readout", &s.Readout),
-		choice("coda_norm", &s.CodaNorm, "none", "final", "own"),
+		choice("coda_norm", &s.CodaNorm, model.CodaNormOwn),
 		flag("exit_gate", &s.ExitGate),
 		size("loops.default", true, &s.Loops.Default),
 		size("loops.trained_min", true, &s.Loops.TrainedMin),
@@ -90,8 +90,15 @@ func text(key string, p *string) field {
 	return field{key, false, func(c *config) { *p = c.text(key) }, func() any { return *p }}
 }
 
-// choice is an enumeration, written as a word; absent means the first.
-func choice[T ~uint8](key string, p *T, words ...string) field {
+// choice is an enumeration up to last, written as a word; absent means the first.
+func choice[T interface {
+	~uint8
+	String() string
+}](key string, p *T, last T) field {
+	var words []string
+	for v := range last + 1 {
+		words = append(words, v.String())
+	}
 	read := func(c *config) {
 		word := c.text(key)
 		if word == "" {
@@ -105,7 +112,7 @@ func choice[T ~uint8](key string, p *T, words ...string) field {
 		}
 		c.fail(unsupported(c.prefix+key, "%s = %s is not known to this build, which knows %v", c.prefix+key, clip(word), words))
 	}
-	return field{key, false, read, func() any { return words[*p] }}
+	return field{key, false, read, func() any { return (*p).String() }}
 }
 
 func tinyloopSpec(f *tensorfile.File) (model.Spec, error) {

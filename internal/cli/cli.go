@@ -92,13 +92,14 @@ func commandOf(ctx *kong.Context) string {
 	return ctx.Selected().Name + " "
 }
 
-// complain prints an error as one line. What is internal is for the developer who sees it in a terminal, so it is not hidden here.
+// complain prints an error as one line, of signs that a terminal takes for text: messages quote files from anywhere. What is internal is for the
+// developer who sees it in a terminal, so it is not hidden here.
 func complain(io *IO, code int, err error) int {
 	var f *fault.Error
 	if errors.As(err, &f) && f.Field != "" {
-		fmt.Fprintf(io.Err, "tinyloop: %s (%s)\n", err, f.Field)
+		fmt.Fprintf(io.Err, "tinyloop: %s (%s)\n", printable(err.Error()), printable(f.Field))
 		return code
 	}
-	fmt.Fprintf(io.Err, "tinyloop: %s\n", err)
+	fmt.Fprintf(io.Err, "tinyloop: %s\n", printable(err.Error()))
 	return code
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -9,9 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"tinyloop/internal/arch"
 	"tinyloop/internal/fault"
+	"tinyloop/internal/host"
 	"tinyloop/internal/kernel"
 	"tinyloop/internal/model"
 	"tinyloop/internal/tensorfile"
@@ -29,8 +30,8 @@ type ConvertCmd struct {
 	Check     bool   `help:"Compare the written weights with the input's and print the largest error."`
 }
 
-// Run converts, and prints the sizes to io.Out. At an interrupt it returns at once and leaves the work, which owns the open files, to die with the
-// process.
+// Run converts, and prints the sizes to io.Out. An interrupt ends the work, which takes its unfinished file away; work that does not notice in time
+// is left to die with the process.
 func (c *ConvertCmd) Run(io *IO) error {
 	done := make(chan error, 1)
 	go func() { done <- c.convert(io) }()
@@ -38,6 +39,11 @@ func (c *ConvertCmd) Run(io *IO) error {
 	case err := <-done:
 		return err
 	case <-io.Ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(2 * time.Second):
 		return fault.New(fault.Canceled, "", "interrupted")
 	}
 }
@@ -53,6 +59,7 @@ func (c *ConvertCmd) convert(io *IO) error {
 		return err
 	}
 	var kept exceptions
+	o.Done = io.Ctx.Done()
 	o.Note = kept.add
 	if err := in.Guard(func() error { return arch.Convert(in, c.Out, o) }); err != nil {
 		return err
@@ -64,7 +71,7 @@ func (c *ConvertCmd) convert(io *IO) error {
 	}
 	defer out.Close()
 	from, to := arch.InfoOf(in), arch.InfoOf(out)
-	fmt.Fprintf(io.Out, "%s (%s, %s) -> %s (%s, %s)\n", printable(filepath.Base(c.In)), from.Quant, sizeText(in.Size()), printable(filepath.Base(c.Out)), to.Quant, sizeText(out.Size()))
+	fmt.Fprintf(io.Out, "%s (%s, %s) -> %s (%s, %s)\n", printable(filepath.Base(c.In)), from.Quant, host.SizeText(in.Size()), printable(filepath.Base(c.Out)), to.Quant, host.SizeText(out.Size()))
 	if c.Check {
 		return checkWeights(in, out, io.Out)
 	}
@@ -99,27 +106,33 @@ func (c *ConvertCmd) options(in *tensorfile.File) (arch.ConvertOptions, error) {
 		}
 		o.Template = string(b)
 	} else if _, own := in.Meta.String("tokenizer.chat_template"); !own {
-		o.Template = templateBeside(in)
-	}
-	if _, own := in.Meta.String("tokenizer.ggml.model"); own && c.Tokenizer == "" {
-		return o, nil
+		o.Template = host.TemplateSource(in)
 	}
 	t, err := c.tokenizer(in)
 	if err != nil {
 		return o, err
 	}
-	o.Tokenizer = tokenizerKeys(t)
+	if _, own := in.Meta.Get("tokenizer.ggml.model"); !own || c.Tokenizer != "" {
+		o.Tokenizer = tokenizerKeys(t)
+	}
 	return o, nil
 }
 
-// tokenizer reads the tokenizer that the command names, or finds one beside the input.
+// tokenizer reads the tokenizer that the command names, or finds the input's, in the file or beside it. One that cannot be used is refused: so would be
+// the output.
 func (c *ConvertCmd) tokenizer(in *tensorfile.File) (*tok.Tokenizer, error) {
 	spec, err := arch.SpecOf(in)
 	if err != nil {
 		return nil, err
 	}
 	if c.Tokenizer == "" {
-		return tokenizerOf(in, spec)
+		t, err := host.Tokenizer(in)
+		if err != nil {
+			e := *fault.As(err)
+			e.Msg += "; --tokenizer FILE names another"
+			return nil, &e
+		}
+		return t, nil
 	}
 	b, err := os.ReadFile(c.Tokenizer)
 	if err != nil {
@@ -129,68 +142,6 @@ func (c *ConvertCmd) tokenizer(in *tensorfile.File) (*tok.Tokenizer, error) {
 		return tok.FromHF(b, nil)
 	}
 	return tok.FromLlama2c(b, spec.Vocab)
-}
-
-// tokenizerOf finds the tokenizer of a model: in the file itself, else beside it. spec may be nil where it is not known.
-func tokenizerOf(f *tensorfile.File, spec *model.Spec) (*tok.Tokenizer, error) {
-	if _, ok := f.Meta.String("tokenizer.ggml.model"); ok {
-		return tok.FromGGUF(f.Meta)
-	}
-	if f.Format == tensorfile.Safetensors {
-		if b, err := f.Sidecar("tokenizer.json"); err == nil {
-			config, _ := f.Sidecar("tokenizer_config.json") // optional
-			return tok.FromHF(b, config)
-		}
-		return nil, noTokenizer("tokenizer.json")
-	}
-	if spec == nil {
-		return nil, noTokenizer("tokenizer.json or tokenizer.bin")
-	}
-	sized := fmt.Sprintf("tok%d.bin", spec.Vocab)
-	for _, name := range []string{sized, "tokenizer.bin"} {
-		b, err := f.Sidecar(name)
-		if err == nil {
-			return tok.FromLlama2c(b, spec.Vocab)
-		}
-		if fault.Of(err) != fault.NotFound {
-			return nil, err
-		}
-	}
-	return nil, noTokenizer(sized + " or tokenizer.bin")
-}
-
-func noTokenizer(names string) error {
-	return fault.New(fault.NotFound, "", "no tokenizer: the file holds none, and %s is not beside it", names)
-}
-
-// templateBeside reads the chat template of a Hugging Face folder: a file of its own, or a text or list of named texts in tokenizer_config.json.
-func templateBeside(f *tensorfile.File) string {
-	if f.Format != tensorfile.Safetensors {
-		return ""
-	}
-	if b, err := f.Sidecar("chat_template.jinja"); err == nil {
-		return string(b)
-	}
-	b, err := f.Sidecar("tokenizer_config.json")
-	if err != nil {
-		return ""
-	}
-	var one struct {
-		Template string `json:"chat_template"`
-	}
-	if json.Unmarshal(b, &one) == nil {
-		return one.Template
-	}
-	var many struct {
-		Templates []struct{ Name, Template string } `json:"chat_template"`
-	}
-	json.Unmarshal(b, &many) // what cannot be read gives no template
-	for _, t := range many.Templates {
-		if t.Name == "default" {
-			return t.Template
-		}
-	}
-	return ""
 }
 
 // tokenizerKeys gives the metadata that carries t, in one fixed order.

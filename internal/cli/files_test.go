@@ -12,9 +12,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"tinyloop/internal/fault"
 	"tinyloop/internal/fixture"
+	"tinyloop/internal/host"
 	"tinyloop/internal/kernel"
 	"tinyloop/internal/model"
 	"tinyloop/internal/tensorfile"
@@ -38,6 +41,57 @@ func TestSynthInterrupted(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestConvertInterrupted: the same of convert, before and while it writes.
+func TestConvertInterrupted(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "m.gguf")
+	io, _ := testIO(context.Background())
+	if err := (&SynthCmd{Out: src, Shape: "15m", Type: "f32", Loops: 1}).Run(io); err != nil {
+		t.Fatal(err)
+	}
+	for _, wait := range []time.Duration{0, 20 * time.Millisecond, 200 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		dir := t.TempDir()
+		io, _ := testIO(ctx)
+		err := (&ConvertCmd{In: src, Out: filepath.Join(dir, "m.tinyloop"), Type: "q4_0", Check: true}).Run(io)
+		left, _ := os.ReadDir(dir)
+		if err == nil {
+			t.Logf("done within %v", wait)
+		} else if fault.Of(err) != fault.Canceled || len(left) > 0 {
+			t.Errorf("after %v: %v, left behind: %v", wait, err, left)
+		}
+		cancel()
+	}
+}
+
+// TestMessages: what a file says of itself reaches the terminal as one line of plain signs, and not at length.
+func TestMessages(t *testing.T) {
+	long := strings.Repeat("x", 60000)
+	for name, keys := range map[string][]tensorfile.KV{
+		"odd sign":  {{Key: "general.architecture", Value: "llama"}, {Key: "llama.a\xff\n\x1b[31m", Value: "\xfe\r\x07"}},
+		"long key":  {{Key: "general.architecture", Value: "tinyloop"}, {Key: "tinyloop.format_version", Value: uint32(1)}, {Key: "tinyloop." + long, Value: long}},
+		"long arch": {{Key: "general.architecture", Value: long}},
+		"long list": {{Key: "general.architecture", Value: "llama"}, {Key: "llama.context_length", Value: make([]uint32, 100000)}},
+	} {
+		path := filepath.Join(t.TempDir(), "m.gguf")
+		if err := tensorfile.Write(path, keys, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"convert", path, "o.gguf"}, {"generate", "--model", path}, {"inspect", path}} {
+			io, out := testIO(context.Background())
+			Main(args, io)
+			text := out.String() + io.Err.(*bytes.Buffer).String()
+			for line := range strings.Lines(text) {
+				if line = strings.TrimSuffix(line, "\n"); len(line) > 700 || printable(line) != line || !utf8.ValidString(line) {
+					t.Errorf("%s: %s prints %d bytes %q", name, args[0], len(line), line[:min(len(line), 200)])
+				}
+			}
+			if args[0] != "inspect" && strings.Count(text, "\n") != 1 {
+				t.Errorf("%s: %s prints %d lines", name, args[0], strings.Count(text, "\n"))
+			}
+		}
 	}
 }
 
@@ -186,6 +240,9 @@ func TestConvertCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	if s, _ := f.Meta.String("general.name"); s != filepath.Base(dir) {
+		t.Errorf("name %q, want that of the folder %q", s, filepath.Base(dir))
+	}
 	if s, _ := f.Meta.String("tokenizer.chat_template"); s != "{{ messages[0].content }}" {
 		t.Errorf("template %q", s)
 	}
@@ -230,7 +287,7 @@ func TestTokenizerOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		k, err := tokenizerOf(f, &model.Spec{Vocab: 512})
+		k, err := host.Tokenizer(f)
 		if name == "" {
 			if fault.Of(err) != fault.NotFound || !strings.Contains(err.Error(), "tok512.bin") {
 				t.Errorf("error %v", err)
@@ -245,8 +302,8 @@ func TestTokenizerOf(t *testing.T) {
 
 func TestTexts(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 5 << 30: "5.0 GiB", 3 << 50: "3072.0 TiB"} {
-		if got := sizeText(n); got != want {
-			t.Errorf("sizeText(%d) = %q", n, got)
+		if got := host.SizeText(n); got != want {
+			t.Errorf("SizeText(%d) = %q", n, got)
 		}
 	}
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {

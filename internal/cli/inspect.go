@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
 	"tinyloop/internal/arch"
 	"tinyloop/internal/fault"
+	"tinyloop/internal/host"
 	"tinyloop/internal/kernel"
 	"tinyloop/internal/model"
 	"tinyloop/internal/tensorfile"
@@ -128,16 +130,12 @@ func (c *InspectCmd) report(f *tensorfile.File) (*report, error) {
 	} else if err := c.measure(r, spec, about.Bytes); err != nil {
 		return nil, err
 	}
-	if t, err := tokenizerOf(f, spec); err != nil {
-		r.Problems = append(r.Problems, err.Error())
-	} else {
+	if t, err := host.Tokenizer(f); err == nil {
 		r.Tokenizer = describeTokenizer(t)
+	} else if !slices.Contains(r.Problems, err.Error()) {
+		r.Problems = append(r.Problems, err.Error())
 	}
-	if t, own := f.Meta.String("tokenizer.chat_template"); own {
-		r.Template = t
-	} else {
-		r.Template = templateBeside(f)
-	}
+	r.Template = host.TemplateSource(f)
 	return r, nil
 }
 
@@ -164,12 +162,15 @@ func (c *InspectCmd) measure(r *report, s *model.Spec, weights int64) error {
 	return nil
 }
 
-// word names the value of an enumeration of package model.
-func word[T ~uint8](v T, words ...string) string {
-	if int(v) < len(words) {
-		return words[v]
+// unless names an option's value, "" where it is the one that means off.
+func unless[T interface {
+	comparable
+	String() string
+}](v, off T) string {
+	if v == off {
+		return ""
 	}
-	return fmt.Sprintf("%d", v)
+	return v.String()
 }
 
 // specFacts says what the Spec is, options that are off left out.
@@ -178,11 +179,11 @@ func specFacts(s *model.Spec) []fact {
 	all := []fact{
 		{"vocab", s.Vocab}, {"dim", s.Dim}, {"context", s.Context}, {"prelude", s.Prelude}, {"core", s.Core}, {"coda", s.Coda},
 		{"heads", b.Heads}, {"kv_heads", b.KVHeads}, {"head_dim", b.HeadDim}, {"hidden", b.Hidden},
-		{"mlp", word(b.MLP, "swiglu", "gelu", "relu2")},
-		{"norm", word(b.Norm, "rms", "layernorm")},
-		{"norm_place", word(b.NormPlace, "pre", "branch_sandwich", "residual_sandwich", "post")},
+		{"mlp", b.MLP.String()},
+		{"norm", b.Norm.String()},
+		{"norm_place", b.NormPlace.String()},
 		{"eps", b.Eps},
-		{"position", word(b.Pos, "rope_half", "rope_interleaved", "learned", "none")},
+		{"position", b.Pos.String()},
 		{"loops", s.Loops.Default},
 	}
 	if s.Loops.HardMax > 1 {
@@ -195,9 +196,9 @@ func specFacts(s *model.Spec) []fact {
 		{"window", b.Window}, {"qkv_bias", b.QKVBias}, {"out_bias", b.OutBias}, {"mlp_bias", b.MLPBias}, {"qk_norm", b.QKNorm}, {"qk_head_bias", b.QKBias},
 		{"attn_scale", b.AttnScale}, {"attn_softcap", b.AttnSoftcap}, {"residual_scale", b.ResidualScale}, {"embed_scale", s.Embed.Scale},
 		{"embed_norm", s.Embed.NormAfter}, {"prelude_norm", s.PreludeNorm},
-		{"injection", word(s.Injection, "", "add", "diagonal", "concat")}, {"injection_matrix", s.InjectMatrix},
-		{"state_init", word(s.StateInit, "", "zero")}, {"loop_norm", word(s.LoopNorm, "", "between", "own")}, {"readout", s.Readout},
-		{"coda_norm", word(s.CodaNorm, "", "final", "own")}, {"exit_gate", s.ExitGate}, {"tied_head", s.TiedHead},
+		{"injection", unless(s.Injection, model.InjectNone)}, {"injection_matrix", s.InjectMatrix},
+		{"state_init", unless(s.StateInit, model.StateInput)}, {"loop_norm", unless(s.LoopNorm, model.LoopNormNone)}, {"readout", s.Readout},
+		{"coda_norm", unless(s.CodaNorm, model.CodaNormNone)}, {"exit_gate", s.ExitGate}, {"tied_head", s.TiedHead},
 		{"logit_scale", s.LogitScale}, {"logit_softcap", s.LogitSoftcap},
 	}
 	for _, o := range options {
@@ -228,19 +229,19 @@ func (r *report) print(w io.Writer) {
 	row := func(label, format string, args ...any) {
 		fmt.Fprintf(w, "%-14s %s\n", label, fmt.Sprintf(format, args...))
 	}
-	row("file", "%s (%s, %s)", printable(r.File), r.Format, sizeText(r.Bytes))
+	row("file", "%s (%s, %s)", printable(r.File), r.Format, host.SizeText(r.Bytes))
 	row("sha256", "%s", r.SHA256)
 	for _, x := range []fact{{"name", r.Name}, {"architecture", r.Architecture}, {"licence", r.License}, {"hash", r.Hash}} {
 		if x.value != "" {
-			row(x.key, "%s", printable(x.value.(string)))
+			row(x.key, "%s", brief(x.value.(string)))
 		}
 	}
 	if p := r.Params; p != nil {
 		row("parameters", "%s stored, %s applied to each position at %d %s", countText(p.Unique), countText(p.Unrolled), r.Memory.Loops, plural(r.Memory.Loops, "loop", "loops"))
 	}
 	if m := r.Memory; m != nil {
-		row("memory", "weights %s as stored; keys and values at context %d and %d %s: %s in f32, %s in f16 (%s a position in f32)", sizeText(m.Weights),
-			m.Context, m.Loops, plural(m.Loops, "loop", "loops"), sizeText(m.KVF32), sizeText(m.KVF16), sizeText(m.PerPosition))
+		row("memory", "weights %s as stored; keys and values at context %d and %d %s: %s in f32, %s in f16 (%s a position in f32)", host.SizeText(m.Weights),
+			m.Context, m.Loops, plural(m.Loops, "loop", "loops"), host.SizeText(m.KVF32), host.SizeText(m.KVF16), host.SizeText(m.PerPosition))
 	}
 	if t := r.Tokenizer; t != nil {
 		t.print(row)
@@ -265,7 +266,7 @@ func (r *report) print(w io.Writer) {
 func (t *tokenReport) print(row func(label, format string, args ...any)) {
 	text := t.Kind
 	if t.Pre != "" {
-		text += " (" + printable(t.Pre) + ")"
+		text += " (" + brief(t.Pre) + ")"
 	}
 	for _, role := range []string{"bos", "eos", "eot"} {
 		if id, ok := t.Specials[role]; ok {
@@ -296,26 +297,20 @@ func printable(s string) string {
 	}, s)
 }
 
+// brief is printable, of what fits a few lines.
+func brief(s string) string {
+	const most = 240
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return printable(s)
+}
+
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return one
 	}
 	return many
-}
-
-// sizeText gives bytes for people.
-func sizeText(n int64) string {
-	v, unit := float64(n), ""
-	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if v < 1024 {
-			break
-		}
-		v, unit = v/1024, u
-	}
-	if unit == "" {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", v, unit)
 }
 
 // countText groups the digits of a count.

@@ -113,8 +113,8 @@ func banner(w io.Writer, h *host.Host, a net.Addr) {
 			name += " (also tl)"
 		}
 		fmt.Fprintf(w, "  model  %s: %s %s, %s parameters (%s unrolled), loops %d (trained %d-%d, most %d), window %d\n", name, in.Family, in.Quant,
-			count(in.Params), count(in.UnrolledParams), in.Loops.Default, in.Loops.TrainedMin, in.Loops.TrainedMax, in.Loops.HardMax, in.Context)
-		fmt.Fprintf(w, "         memory: weights %s, KV cache %s (%s), %s a token\n", mib(in.Bytes), in.KVType, mib(in.KVBytesPerToken*int64(in.Context)), fmt.Sprintf("%.1f KiB", float64(in.KVBytesPerToken)/1024))
+			countText(in.Params), countText(in.UnrolledParams), in.Loops.Default, in.Loops.TrainedMin, in.Loops.TrainedMax, in.Loops.HardMax, in.Context)
+		fmt.Fprintf(w, "         memory: weights %s, KV cache %s (%s), %s a token\n", host.SizeText(in.Bytes), in.KVType, host.SizeText(in.KVBytesPerToken*int64(in.Context)), host.SizeText(in.KVBytesPerToken))
 	}
 	if len(h.List()) == 0 {
 		fmt.Fprintln(w, "  model  none: answers will be 503; start with --model FILE or TINYLOOP_MODEL_PATH=FILE")
@@ -142,18 +142,6 @@ func urls(a net.Addr) []string {
 		}
 	}
 	return out
-}
-
-func count(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.2fB", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.1fM", float64(n)/1e6)
-	case n >= 1e3:
-		return fmt.Sprintf("%.0fK", float64(n)/1e3)
-	}
-	return fmt.Sprint(n)
 }
 
 // closeModel ends a model's engine within a bound: a command that is done must not hang on its way out.

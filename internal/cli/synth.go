@@ -13,6 +13,7 @@ import (
 
 	"tinyloop/internal/arch"
 	"tinyloop/internal/fault"
+	"tinyloop/internal/host"
 	"tinyloop/internal/kernel"
 	"tinyloop/internal/model"
 	"tinyloop/internal/tensorfile"
@@ -73,7 +74,7 @@ func (c *SynthCmd) Run(io *IO) error {
 	defer f.Close()
 	n, _ := s.Params()
 	architecture, _ := f.Meta.String("general.architecture")
-	fmt.Fprintf(io.Out, "%s: %s, %s parameters, %s\n", printable(filepath.Base(c.Out)), architecture, countText(n), sizeText(f.Size()))
+	fmt.Fprintf(io.Out, "%s: %s, %s parameters, %s\n", printable(filepath.Base(c.Out)), architecture, countText(n), host.SizeText(f.Size()))
 	return nil
 }
 

@@ -30,6 +30,7 @@ func (m meta) Ints(k string) ([]int32, bool)     { return get[[]int32](m, k) }
 func (m meta) Floats(k string) ([]float32, bool) { return get[[]float32](m, k) }
 func (m meta) Uint(k string) (uint64, bool)      { return get[uint64](m, k) }
 func (m meta) Bool(k string) (bool, bool)        { return get[bool](m, k) }
+func (m meta) Get(k string) (any, bool)          { v, ok := m[k]; return v, ok }
 
 // The control tokens of vocab, before its bytes and pieces.
 const (

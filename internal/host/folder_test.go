@@ -122,7 +122,7 @@ func TestFolder(t *testing.T) {
 
 func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 3 << 30: "3.0 GiB"} {
-		if got := size(n); got != want {
+		if got := SizeText(n); got != want {
 			t.Errorf("%d is %s", n, got)
 		}
 	}

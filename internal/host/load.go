@@ -77,7 +77,7 @@ func load(name string, f *tensorfile.File, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := tokenizer(f)
+	t, err := Tokenizer(f)
 	if err != nil {
 		return nil, err
 	}
@@ -85,10 +85,6 @@ func load(name string, f *tensorfile.File, o Options) (*Model, error) {
 	w, err := arch.Load(f)
 	if err != nil {
 		return nil, err
-	}
-	if t.Size() > w.Spec.Vocab {
-		w.Close()
-		return nil, fault.New(fault.Invalid, "", "the tokenizer has %d tokens, but the model only %d", t.Size(), w.Spec.Vocab)
 	}
 	so, err := scratchOptions(&w.Spec, kv, o)
 	if err != nil {

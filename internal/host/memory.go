@@ -33,7 +33,7 @@ func scratchOptions(s *model.Spec, kv kernel.Type, o Options) (model.Options, er
 	pages := budget / page
 	if pages < window {
 		return so, fault.New(fault.Invalid, "kv_budget", "keys and values of one window of %d tokens at %d loops need %s (%s each token), but the budget is %s: raise it, or lower the longest sequence",
-			so.Context, s.Loops.Default, size(window*page), size(s.KVBytesPerToken(s.Loops.Default, kv)), size(budget))
+			so.Context, s.Loops.Default, SizeText(window*page), SizeText(s.KVBytesPerToken(s.Loops.Default, kv)), SizeText(budget))
 	}
 	so.Pages = int(min(pages, 1<<31-1))
 	return so, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"tinyloop/internal/arch"
 	"tinyloop/internal/chat"
@@ -17,31 +18,54 @@ import (
 	"tinyloop/internal/tok"
 )
 
-// tokenizer finds the tokenizer of a model: in the file itself, else beside it.
-func tokenizer(f *tensorfile.File) (*tok.Tokenizer, error) {
-	if _, ok := f.Meta.String("tokenizer.ggml.model"); ok {
-		return tok.FromGGUF(f.Meta)
-	}
-	if data, err := f.Sidecar("tokenizer.json"); err == nil {
-		config, _ := f.Sidecar("tokenizer_config.json") // optional
-		return tok.FromHF(data, config)
-	}
-	spec, err := arch.SpecOf(f)
+// Tokenizer finds the tokenizer of a model: in the file itself, else beside it (tokenizer.json with its optional tokenizer_config.json, or one of
+// llama2.c). It is a fault of kind NotFound that there is none, and one of kind Invalid that it has more tokens than the model.
+func Tokenizer(f *tensorfile.File) (*tok.Tokenizer, error) {
+	t, err := findTokenizer(f)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{fmt.Sprintf("tok%d.bin", spec.Vocab), "tokenizer.bin"} {
-		if data, err := f.Sidecar(name); err == nil {
-			return tok.FromLlama2c(data, spec.Vocab)
-		}
+	if spec, err := arch.SpecOf(f); err == nil && t.Size() > spec.Vocab {
+		return nil, fault.New(fault.Invalid, "", "the tokenizer has %d tokens, but the model only %d", t.Size(), spec.Vocab)
 	}
-	return nil, fault.New(fault.Invalid, "", "it has no tokenizer: neither in its metadata, nor as tokenizer.json or tok%d.bin beside it", spec.Vocab)
+	return t, nil
+}
+
+func findTokenizer(f *tensorfile.File) (*tok.Tokenizer, error) {
+	if _, ok := f.Meta.Get("tokenizer.ggml.model"); ok {
+		return tok.FromGGUF(f.Meta)
+	}
+	var names []string
+	vocab := 0
+	if f.Format != tensorfile.Safetensors {
+		spec, err := arch.SpecOf(f)
+		if err != nil {
+			return nil, err
+		}
+		vocab, names = spec.Vocab, []string{fmt.Sprintf("tok%d.bin", spec.Vocab), "tokenizer.bin"}
+	}
+	names = append(names, "tokenizer.json")
+	for _, name := range names {
+		b, err := f.Sidecar(name)
+		if fault.Of(err) == fault.NotFound {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if name != "tokenizer.json" {
+			return tok.FromLlama2c(b, vocab)
+		}
+		config, _ := f.Sidecar("tokenizer_config.json") // optional
+		return tok.FromHF(b, config)
+	}
+	return nil, fault.New(fault.NotFound, "", "no tokenizer: the file holds none, and %s is not beside it", strings.Join(names, " or "))
 }
 
 // template finds the chat template: in the file, else in tokenizer_config.json or chat_template.jinja beside it, else ChatML. One that we
 // cannot use must not keep the model from loading: plain prompts need none.
 func template(f *tensorfile.File, log *slog.Logger) *chat.Template {
-	source := templateSource(f)
+	source := TemplateSource(f)
 	if source == "" {
 		return chat.ChatML()
 	}
@@ -53,7 +77,9 @@ func template(f *tensorfile.File, log *slog.Logger) *chat.Template {
 	return t
 }
 
-func templateSource(f *tensorfile.File) string {
+// TemplateSource gives the text of the chat template: in the file, else, for a Hugging Face folder, chat_template.jinja or what
+// tokenizer_config.json holds; "" = none.
+func TemplateSource(f *tensorfile.File) string {
 	if s, ok := f.Meta.String("tokenizer.chat_template"); ok {
 		return s
 	}
@@ -126,8 +152,8 @@ func info(name string, f *tensorfile.File, m *model.Model, s *model.Scratch, kv 
 	return out
 }
 
-// size prints bytes for people.
-func size(n int64) string {
+// SizeText prints bytes for people.
+func SizeText(n int64) string {
 	v, unit := float64(n), "B"
 	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {
 		if v < 1024 {

@@ -167,6 +167,7 @@ func (k keys) Ints(s string) ([]int32, bool)      { v, ok := k.ints[s]; return v
 func (k keys) Floats(s string) ([]float32, bool)  { return nil, false }
 func (k keys) Uint(s string) (uint64, bool)       { v, ok := k.uints[s]; return v, ok }
 func (k keys) Bool(s string) (v bool, found bool) { return false, false }
+func (k keys) Get(s string) (v any, found bool)   { return nil, false }
 
 // meta is a byte-level vocabulary without merges: text encodes to its bytes, and the script's own tokens are only ever sampled.
 func meta(own []string) keys {

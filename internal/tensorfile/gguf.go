@@ -20,7 +20,7 @@ const (
 	ggufMaxAlignment = 1 << 20
 	ggufMaxDims      = 4
 	ggufMaxKey       = 1<<16 - 1
-	ggufMaxName      = 255 // readers of ggml stop at 63; older writers went beyond
+	maxName          = 255 // of a tensor, in any container; readers of ggml stop at 63, older writers went beyond
 	ggufMaxDepth     = 4   // arrays within arrays
 )
 
@@ -138,10 +138,10 @@ func (f *File) readGGUFInfos(c *cursor, n uint64) ([]ggufInfo, error) {
 	infos := make([]ggufInfo, 0, n)
 	seen := make(map[string]bool, n)
 	for i := range n {
-		in := ggufInfo{name: c.str(ggufMaxName)}
+		in := ggufInfo{name: c.str(maxName)}
 		dims := c.u32()
 		if c.err == nil && (dims == 0 || dims > ggufMaxDims) {
-			return nil, f.bad(codeShape, "tensor %q has %d dimensions, expected 1 to %d", in.name, dims, ggufMaxDims)
+			return nil, f.bad(codeShape, "tensor %q has %d dimensions, expected 1 to %d", clip(in.name), dims, ggufMaxDims)
 		}
 		for range min(dims, ggufMaxDims) {
 			in.dims = append(in.dims, c.u64())
@@ -154,7 +154,7 @@ func (f *File) readGGUFInfos(c *cursor, n uint64) ([]ggufInfo, error) {
 			return nil, f.bad(codeValue, "tensor %d of %d has an empty name", i+1, n)
 		}
 		if seen[in.name] {
-			return nil, f.bad(codeDuplicate, "two tensors have the name %q", in.name)
+			return nil, f.bad(codeDuplicate, "two tensors have the name %q", clip(in.name))
 		}
 		seen[in.name] = true
 		infos = append(infos, in)
@@ -173,20 +173,20 @@ func (f *File) placeGGUF(b []byte, start, align uint64, infos []ggufInfo) error 
 			why = wild(in.dims, len(b))
 		}
 		if why != "" {
-			return f.bad(codeShape, "tensor %q of type %s and shape [%s]: %s", in.name, typeName(in.typ), shapeText(in.dims), why)
+			return f.bad(codeShape, "tensor %q of type %s and shape [%s]: %s", clip(in.name), typeName(in.typ), shapeText(in.dims), why)
 		}
 		if in.offset%align != 0 {
-			return f.bad(codeOffset, "tensor %q starts at offset %d, expected a multiple of %d", in.name, in.offset, align)
+			return f.bad(codeOffset, "tensor %q starts at offset %d, expected a multiple of %d", clip(in.name), in.offset, align)
 		}
 		if in.offset > math.MaxUint64/4 {
-			return f.bad(codeOffset, "tensor %q starts at offset %d, beyond any file", in.name, in.offset)
+			return f.bad(codeOffset, "tensor %q starts at offset %d, beyond any file", clip(in.name), in.offset)
 		}
 		in.size = size
 		end = max(end, in.offset+size)
 		spans = append(spans, span{in.name, in.offset, in.offset + size})
 	}
 	if x, y, found := overlap(spans); found {
-		return f.bad(codeOffset, "tensors %q (bytes %d to %d) and %q (bytes %d to %d) overlap", x.name, x.start, x.end, y.name, y.start, y.end)
+		return f.bad(codeOffset, "tensors %q (bytes %d to %d) and %q (bytes %d to %d) overlap", clip(x.name), x.start, x.end, clip(y.name), y.start, y.end)
 	}
 	if err := f.complete(uint64(len(b)), start+end, align); err != nil {
 		return err

@@ -156,6 +156,9 @@ func (f *File) checkEntry(e safeEntry) error {
 	if e.name == "" {
 		return f.bad(codeValue, "a tensor has an empty name")
 	}
+	if len(e.name) > maxName {
+		return f.bad(codeValue, "the tensor name %q has %d bytes, the limit is %d", clip(e.name), len(e.name), maxName)
+	}
 	if len(e.Shape) > maxSafetensorsDims {
 		return f.bad(codeShape, "tensor %q has %d dimensions, expected 0 to %d", clip(e.name), len(e.Shape), maxSafetensorsDims)
 	}

@@ -24,4 +24,5 @@ type Meta interface {
 	Floats(key string) ([]float32, bool)
 	Uint(key string) (uint64, bool) // any non-negative integer scalar
 	Bool(key string) (bool, bool)
+	Get(key string) (any, bool) // any value as it stands
 }

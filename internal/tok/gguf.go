@@ -55,10 +55,41 @@ func FromGGUF(m Meta) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkKinds(m); err != nil {
+		return nil, err
+	}
 	if err := s.readShared(m); err != nil {
 		return nil, err
 	}
 	return build(s)
+}
+
+// checkKinds refuses a key whose value is of another kind than its meaning needs: read as absent, it would make another tokenizer in silence.
+func checkKinds(m Meta) error {
+	kinds := []struct {
+		what string
+		is   func(key string) bool
+		keys []string
+	}{
+		{"a text", has(m.String), []string{"tokenizer.ggml.pre"}},
+		{"a list of texts", has(m.Strings), []string{"tokenizer.ggml.tokens", "tokenizer.ggml.merges", keyPatterns}},
+		{"a list of numbers", has(m.Floats), []string{"tokenizer.ggml.scores"}},
+		{"a list of integers", has(m.Ints), []string{"tokenizer.ggml.token_type", keyLStrip, keyRStrip, keyStops}},
+		{"true or false", has(m.Bool), []string{"tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_space_prefix", "tokenizer.ggml.remove_extra_whitespaces", keyIgnoreMerges, keyNFC}},
+		{"an integer of at least 0", has(m.Uint), append([]string{keyPrefix}, roleKeys[:]...)},
+	}
+	for _, k := range kinds {
+		for _, key := range k.keys {
+			if v, there := m.Get(key); there && !k.is(key) {
+				return fault.New(fault.Invalid, key, "%s must be %s, is of type %T", key, k.what, v)
+			}
+		}
+	}
+	return nil
+}
+
+func has[T any](get func(key string) (T, bool)) func(key string) bool {
+	return func(key string) bool { _, ok := get(key); return ok }
 }
 
 func ggufBPE(m Meta) (source, error) {

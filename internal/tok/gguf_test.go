@@ -24,6 +24,7 @@ func (m meta) Strings(key string) ([]string, bool) { return get[[]string](m, key
 func (m meta) Ints(key string) ([]int32, bool)     { return get[[]int32](m, key) }
 func (m meta) Floats(key string) ([]float32, bool) { return get[[]float32](m, key) }
 func (m meta) Bool(key string) (bool, bool)        { return get[bool](m, key) }
+func (m meta) Get(key string) (any, bool)          { v, ok := m[key]; return v, ok }
 func (m meta) Uint(key string) (uint64, bool) {
 	v, ok := get[uint32](m, key)
 	return uint64(v), ok
@@ -125,6 +126,13 @@ func TestGGUFRefusals(t *testing.T) {
 		"spm pre":          {spm, func(m meta) { m["tokenizer.ggml.pre"] = "qwen2" }, fault.Unsupported, `"qwen2"`},
 		"extra whitespace": {spm, func(m meta) { m["tokenizer.ggml.remove_extra_whitespaces"] = true }, fault.Unsupported, "remove_extra"},
 		"strip outside":    {spm, func(m meta) { m["tokenizer.tinyloop.rstrip"] = []int32{-2} }, fault.Invalid, "-2"},
+		"eos a text":       {bpe, func(m meta) { m["tokenizer.ggml.eos_token_id"] = "0" }, fault.Invalid, "of at least 0, is of type string"},
+		"eos negative":     {spm, func(m meta) { m["tokenizer.ggml.eos_token_id"] = int32(-1) }, fault.Invalid, "eos_token_id must be"},
+		"bos a list":       {spm, func(m meta) { m["tokenizer.ggml.bos_token_id"] = []int32{1} }, fault.Invalid, "bos_token_id must be"},
+		"types of texts":   {spm, func(m meta) { m["tokenizer.ggml.token_type"] = []string{"1"} }, fault.Invalid, "list of integers"},
+		"add_bos a number": {spm, func(m meta) { m["tokenizer.ggml.add_bos_token"] = uint32(0) }, fault.Invalid, "true or false"},
+		"nfc a number":     {bpe, func(m meta) { m["tokenizer.tinyloop.nfc"] = uint32(1) }, fault.Invalid, "true or false"},
+		"pre a number":     {bpe, func(m meta) { m["tokenizer.ggml.pre"] = uint32(1) }, fault.Invalid, "a text"},
 		"bad pattern":      {bpe, func(m meta) { m["tokenizer.tinyloop.patterns"] = []string{"(a"} }, fault.Invalid, "(a"},
 	} {
 		m := c.base()
@@ -134,6 +142,28 @@ func TestGGUFRefusals(t *testing.T) {
 		if !errors.As(err, &f) || f.Kind != c.kind || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: got %v, want %v with %q", name, err, c.kind, c.says)
 		}
+	}
+}
+
+// TestBlankTokens: a role may name a token without text; a vocabulary of nothing else cannot write a byte, and says so unless it has an unknown token.
+func TestBlankTokens(t *testing.T) {
+	m := meta(load(t, "llama.cpp/tok512").GGUF())
+	pieces := m["tokenizer.ggml.tokens"].([]string)
+	pieces[2] = ""
+	tk, err := tok.FromGGUF(m)
+	if err != nil || tk.EOS() != 2 {
+		t.Fatalf("%v", err)
+	}
+	if ids := tk.Encode(nil, "</s>"); slices.Contains(ids, 2) {
+		t.Errorf("text became the blank token: %v", ids)
+	}
+	m["tokenizer.ggml.tokens"] = make([]string, len(pieces))
+	if _, err := tok.FromGGUF(m); err != nil {
+		t.Errorf("%v", err)
+	}
+	delete(m, "tokenizer.ggml.unknown_token_id")
+	if _, err := tok.FromGGUF(m); err == nil || !strings.Contains(err.Error(), "0x00") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -16,6 +16,9 @@ type matcher struct {
 // matchers gives the matcher of markup and that of plain text.
 func (t *Tokenizer) matchers() (markup, plain matcher) {
 	for i, p := range t.src.pieces {
+		if p == "" {
+			continue // a gap in the numbering, even if a role names it
+		}
 		switch t.src.types[i] {
 		case typeControl:
 			markup.add(p, ID(i))
