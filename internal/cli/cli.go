@@ -18,14 +18,16 @@ type root struct {
 	Config  kong.ConfigFlag  `help:"Read settings from this TOML file (also TINYLOOP_CONFIG)." type:"existingfile" placeholder:"FILE"`
 	Version kong.VersionFlag `help:"Print the version and stop."`
 
-	Serve    ServeCmd    `cmd:"" help:"Serve models over HTTP: OpenAI, MiniLab and native APIs."`
-	Generate GenerateCmd `cmd:"" help:"Print the continuation of a prompt."`
-	Chat     ChatCmd     `cmd:"" help:"Chat with a model in the terminal."`
-	Smoke    SmokeCmd    `cmd:"" help:"Drive every endpoint in process and say whether all is well."`
-	Inspect  InspectCmd  `cmd:"" help:"Print what a model file is: architecture, tensors, memory, tokenizer, template."`
-	Convert  ConvertCmd  `cmd:"" help:"Convert a model file to .tinyloop or .gguf, in another number format if asked."`
-	Bench    BenchCmd    `cmd:"" help:"Measure a model's speed and memory, and the machine's limits beside them."`
-	Synth    SynthCmd    `cmd:"" help:"Write a model of random weights in a given shape."`
+	Serve     ServeCmd     `cmd:"" help:"Serve models over HTTP: OpenAI, MiniLab and native APIs."`
+	Generate  GenerateCmd  `cmd:"" help:"Print the continuation of a prompt."`
+	Chat      ChatCmd      `cmd:"" help:"Chat with a model in the terminal."`
+	Smoke     SmokeCmd     `cmd:"" help:"Drive every endpoint in process and say whether all is well."`
+	Inspect   InspectCmd   `cmd:"" help:"Print what a model file is: architecture, tensors, memory, tokenizer, template."`
+	Convert   ConvertCmd   `cmd:"" help:"Convert a model file to .tinyloop or .gguf, in another number format if asked."`
+	Bench     BenchCmd     `cmd:"" help:"Measure a model's speed and memory, and the machine's limits beside them."`
+	Data      DataCmd      `cmd:"" help:"Make and prepare training text."`
+	Tokenizer TokenizerCmd `cmd:"" help:"Train and use tokenizers."`
+	Synth     SynthCmd     `cmd:"" help:"Write a model of random weights in a given shape."`
 }
 
 // exit carries kong's wish to end the process (after --help or --version) up to Main.
