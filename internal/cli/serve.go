@@ -58,8 +58,8 @@ func (c *ServeCmd) Run(io *IO) error {
 	}
 	spareProcessors()
 	s := serve.New(h, serve.Config{
-		Addr: l.Addr().String(), Origins: c.Origins, Hosts: c.Hosts, BodyLimit: c.BodyLimitMB << 20, DrainTimeout: c.DrainTimeout,
-		StrictOpenAI: c.StrictOpenAI, Log: log,
+		Addr: l.Addr().String(), Origins: c.Origins, Hosts: c.Hosts, BodyLimit: c.BodyLimitMB << 20, DrainTimeout: max(c.DrainTimeout, time.Millisecond),
+		StrictOpenAI: c.StrictOpenAI, Version: Version, Log: log,
 	})
 	banner(io.Out, h, l.Addr())
 	err = s.Serve(io.Ctx, l)
@@ -97,7 +97,11 @@ func splitModel(spec string) (name, path string) {
 	if _, err := os.Stat(spec); err == nil {
 		return nameOf(spec), spec
 	}
-	if n, p, ok := strings.Cut(spec, "="); ok && n != "" && !strings.ContainsAny(n, `/\`) {
+	n, p, ok := strings.Cut(spec, "=")
+	if !ok || n == "" {
+		return nameOf(spec), spec
+	}
+	if _, err := os.Stat(p); err == nil || !strings.ContainsAny(n, `/\`) { // names like org/model are in use
 		return n, p
 	}
 	return nameOf(spec), spec

@@ -66,6 +66,8 @@ type Job struct {
 	Requests []*gen.Request
 	Stream   bool
 	Encoder  Encoder
+	// Listed says that the prompts came as a list: an error about one of them names its index.
+	Listed bool
 	// Rename maps names of gen's fields to the names the caller used, where they differ.
 	Rename map[string]string
 }

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ const MaxStop = 16
 // names maps gen's field names to the names on the wire, where they differ, for errors that gen finds.
 var names = map[string]string{
 	"repeat": "repeat_penalty", "repeat_last": "repeat_last_n", "presence": "presence_penalty", "frequency": "frequency_penalty",
-	"effort": "reasoning_effort", "timeout": "timeout_ms", "prompt_ids": "prompt", "stop_ids": "stop",
+	"effort": "reasoning_effort", "timeout": "timeout_ms", "prompt_ids": "prompt",
 }
 
 // Sampling reads the fields that every generation route of ours shares: those of OpenAI and TinyLoop's own, the latter at top level and
@@ -26,9 +27,11 @@ func Sampling(o *Object, r *gen.Request) map[string]string {
 	rename := maps.Clone(names)
 	common(o, r)
 	own(o, r)
+	later(o)
 	if v := o.Get("tinyloop"); v.Present() {
 		t := v.Object()
 		own(t, r)
+		later(t)
 		nest(rename, t)
 		t.Done()
 	}
@@ -87,6 +90,16 @@ func own(o *Object, r *gen.Request) {
 	}
 	if ms := o.Int("timeout_ms"); ms != nil {
 		r.Timeout = timeout(o.Get("timeout_ms"), *ms)
+	}
+}
+
+// later refuses what would change the tokens or their number and is not built yet, unless it asks for what is done anyway.
+func later(o *Object) {
+	o.Unsupported("draft_loops", "verify_loops", "draft_ahead", "K_branches", "exit", "accept_threshold", "logprobs_by_loop")
+	for name, only := range map[string]string{"kv_mode": "per_loop", "verify": "replay"} {
+		if v := o.Get(name); v.Present() && v.String() != only {
+			v.Fail(fault.Unsupported, "unsupported_parameter", "%s must be %q: nothing else is supported by this server", v.Path(), only)
+		}
 	}
 }
 
@@ -150,10 +163,25 @@ func Rename(err error, to map[string]string) error {
 	if !ok {
 		return err
 	}
+	return moved(e, name+e.Field[end:])
+}
+
+// moved is e about another field, named at the start of its message as well.
+func moved(e *fault.Error, field string) error {
 	c := *e
-	c.Field = name + e.Field[end:]
+	c.Field = field
 	if rest, ok := strings.CutPrefix(e.Msg, e.Field); ok {
 		c.Msg = c.Field + rest
 	}
 	return &c
+}
+
+// Element gives err, about the prompt of a request, as one about element i of a list of prompts.
+func Element(err error, i int) error {
+	e := fault.As(err)
+	rest, ok := strings.CutPrefix(e.Field, "prompt")
+	if !ok || rest != "" && rest[0] != '[' {
+		return err
+	}
+	return moved(e, fmt.Sprintf("prompt[%d]%s", i, rest))
 }

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -301,7 +302,7 @@ func (v Value) Object() *Object {
 		s.space()
 		s.eat(',')
 		if len(o.members) > maxMembers {
-			v.Fail(fault.Invalid, "invalid_value", "%s has more than %d names", v.path, maxMembers)
+			v.Fail(fault.Invalid, "invalid_value", "%s has more than %d names", cmp.Or(v.path, "the body"), maxMembers)
 			break
 		}
 	}

@@ -79,10 +79,11 @@ type Event struct {
 	Index    int    // token index within the choice (Delta, Prompt)
 	ID       tok.ID // sampled token, -1 for Flush and Done
 	Text     string
-	Logprobs []Logprob // entries whose text this event releases (none for tokens wholly cut by a stop string)
-	Finish   Finish    // Done only
-	Err      error     // Done with FinishError: a *fault.Error
-	Stats    Stats     // Done only
+	Gap      time.Duration // Delta: since the choice's token before; 0 for the first
+	Logprobs []Logprob     // entries whose text this event releases (none for tokens wholly cut by a stop string)
+	Finish   Finish        // Done only
+	Err      error         // Done with FinishError: a *fault.Error
+	Stats    Stats         // Done only
 }
 
 // Finish is why a choice ended.

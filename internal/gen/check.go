@@ -1,10 +1,10 @@
 package gen
 
 import (
-	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -290,7 +290,8 @@ func seed(given *uint64) uint64 {
 }
 
 func (g *Generator) checkBias(r *Request, p *plan) error {
-	for id, v := range r.LogitBias {
+	for _, id := range slices.Sorted(maps.Keys(r.LogitBias)) { // in order, so that of several mistakes the same one is always told
+		v := r.LogitBias[id]
 		f := fmt.Sprintf("logit_bias[%d]", id)
 		if id < 0 || int(id) >= g.tok.Size() {
 			return fault.New(fault.Invalid, f, "logit_bias names token id %d, outside 0 to %d", id, g.tok.Size()-1)
@@ -300,7 +301,6 @@ func (g *Generator) checkBias(r *Request, p *plan) error {
 		}
 		p.params.Bias = append(p.params.Bias, sample.Bias{ID: id, Value: float32(v)})
 	}
-	slices.SortFunc(p.params.Bias, func(a, b sample.Bias) int { return cmp.Compare(a.ID, b.ID) })
 	return g.checkIDs("stop_ids", r.StopIDs)
 }
 

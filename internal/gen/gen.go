@@ -20,6 +20,7 @@ type Generator struct {
 	info     Info
 	lim      Limits
 	controls []string
+	longest  int // bytes of text that one token stands for at most
 	submit   func(context.Context, *engine.Request, engine.Sink) error
 
 	positions func(loops int) int // that the KV store can hold of one sequence; nil without an engine
@@ -31,7 +32,7 @@ func New(e *engine.Engine, t *tok.Tokenizer, tm *chat.Template, info Info, lim L
 	if lim.MaxSeqLen > 0 && lim.MaxSeqLen < info.Context {
 		info.Context = lim.MaxSeqLen
 	}
-	g := &Generator{eng: e, tok: t, tmpl: tm, info: info, lim: lim, controls: controlTexts(t), submit: e.Submit, now: time.Now}
+	g := &Generator{eng: e, tok: t, tmpl: tm, info: info, lim: lim, controls: controlTexts(t), longest: longest(t), submit: e.Submit, now: time.Now}
 	if e != nil {
 		l := e.Limits()
 		g.positions = func(loops int) int { return l.Pages / (l.Prelude + loops*l.Core + l.Coda) * model.PagePositions }

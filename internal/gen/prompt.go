@@ -13,6 +13,9 @@ import (
 // prompt gives the token ids of the request and, with an explicit max_tokens, makes sure that they fit. limit is the most tokens to
 // sample; room says that the window, not the request, set it.
 func (g *Generator) prompt(r *Request, p *plan) (ids []tok.ID, limit int, room bool, err error) {
+	if err := g.hopeless(r); err != nil {
+		return nil, 0, false, err
+	}
 	if r.Messages != nil && r.FitWindow {
 		ids, err = g.fitted(r)
 	} else {
@@ -26,6 +29,34 @@ func (g *Generator) prompt(r *Request, p *plan) (ids []tok.ID, limit int, room b
 		limit = g.withinMemory(p, len(ids), limit)
 	}
 	return ids, limit, room, err
+}
+
+// hopeless refuses a text that no encoding brings into the window: encoding it first would take time and memory for nothing. Normalisation may
+// shorten a text, to a third at most (a letter with two marks of its own becomes one letter).
+func (g *Generator) hopeless(r *Request) error {
+	size := 0
+	if r.Prompt != nil {
+		size = len(*r.Prompt)
+	}
+	if !r.FitWindow {
+		for i := range r.Messages {
+			size += len(r.Messages[i].Content)
+		}
+	}
+	least := size / (4 * g.longest)
+	if least <= g.info.Context {
+		return nil
+	}
+	return tooLong("the prompt has at least %d tokens, which leaves no room for an answer in the window of %d", least, g.info.Context)
+}
+
+// longest is how many bytes of text one token stands for at most.
+func longest(t *tok.Tokenizer) int {
+	n := 1
+	for id := range tok.ID(t.Size()) {
+		n = max(n, len(t.Bytes(id)), len(t.Piece(id)))
+	}
+	return n
 }
 
 // withinMemory cuts an answer without a limit of its own to what the KV store can hold of one sequence. The last token of an answer is never

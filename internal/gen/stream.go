@@ -235,10 +235,13 @@ func (s *Stream) echoToken(i int, lp *Logprob) {
 // Token implements engine.Sink.
 func (s *Stream) Token(i int, c sample.Choice) (more bool) {
 	ch := &s.all[i]
-	ch.last = s.now()
+	now, gap := s.now(), time.Duration(0)
 	if ch.tokens == 0 {
-		ch.first = ch.last
+		ch.first = now
+	} else {
+		gap = now.Sub(ch.last)
 	}
+	ch.last = now
 	ch.tokens++
 	ch.sum += float64(c.Logprob)
 	if slices.Contains(s.stops, c.ID) {
@@ -256,7 +259,7 @@ func (s *Stream) Token(i int, c sample.Choice) (more bool) {
 		ch.await(entry{lp: lp, from: ch.seen, to: -1}, len(s.bytes))
 		ch.runes += utf8.RuneCount(s.bytes)
 	}
-	e := Event{Kind: Delta, Choice: i, Index: ch.tokens - 1, ID: c.ID}
+	e := Event{Kind: Delta, Choice: i, Index: ch.tokens - 1, ID: c.ID, Gap: gap}
 	e.Text, e.Logprobs = s.release(ch, s.bytes, false)
 	s.emit(i, &e)
 	return ch.word < 0

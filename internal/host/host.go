@@ -32,7 +32,7 @@ func (h *Host) Add(m *Model) error {
 		return fault.New(fault.Unavailable, "", "the server is shutting down")
 	}
 	for _, name := range append([]string{m.Name}, m.Aliases...) {
-		if name == "" || name == Default {
+		if name == "" || name == Default && len(h.models) > 0 { // the first model has that name anyway
 			return fault.New(fault.Invalid, "model", "the name %q is reserved", name)
 		}
 		if h.find(name) != nil {

@@ -249,6 +249,13 @@ func TestNames(t *testing.T) {
 	if len(h.List()) != 2 {
 		t.Errorf("%d models", len(h.List()))
 	}
+	first := New()
+	if err := first.Add(&Model{Name: Default}); err != nil {
+		t.Errorf("the first model may have the default's name: %v", err)
+	}
+	if err := first.Add(&Model{Name: Default}); err == nil {
+		t.Error("a second model took the default's name")
+	}
 }
 
 // Draining refuses new work, lets what runs finish, and gives up when its time ends.

@@ -184,7 +184,7 @@ func (s *Server) failWith(x *exchange, status int, err error) {
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	if status == http.StatusTooManyRequests || e.Kind == fault.Unavailable {
-		h.Set("Retry-After", "1")
+		h.Set("Retry-After", strconv.Itoa(s.retryAfter()))
 	}
 	if !retryable(e.Kind, status) {
 		h.Set("X-Should-Retry", "false")

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"tinyloop/internal/dialect"
 	"tinyloop/internal/fault"
 	"tinyloop/internal/gen"
@@ -28,6 +30,7 @@ type run struct {
 	out       []byte // encoded, not sent yet
 	committed bool   // the headers of a stream are out
 	open      int    // streams that have not ended
+	gaps      prometheus.Observer
 }
 
 // batch is what one stream had new. The receiver is done with it before it receives the next one.
@@ -60,7 +63,7 @@ func (s *Server) generate(x *exchange, r *http.Request, route dialect.Route) {
 	defer pumps.Wait()
 	defer cancel(nil)
 
-	g := &run{s: s, x: x, job: job, ctx: ctx, batches: make(chan batch)}
+	g := &run{s: s, x: x, job: job, ctx: ctx, batches: make(chan batch), gaps: s.metrics.interToken.WithLabelValues(m.Name)}
 	if err := g.admit(m); err != nil {
 		s.fail(x, dialect.Rename(err, job.Rename))
 		return
@@ -74,7 +77,7 @@ func (s *Server) generate(x *exchange, r *http.Request, route dialect.Route) {
 
 // admit submits every prompt of the job, or none of them.
 func (g *run) admit(m *host.Model) error {
-	for _, r := range g.job.Requests {
+	for i, r := range g.job.Requests {
 		if r.Seed == nil {
 			r.Seed = freshSeed()
 		}
@@ -82,6 +85,9 @@ func (g *run) admit(m *host.Model) error {
 		if err != nil {
 			for _, st := range g.streams {
 				st.Close()
+			}
+			if g.job.Listed {
+				return dialect.Element(err, i)
 			}
 			return err
 		}
@@ -170,6 +176,9 @@ func (g *run) started(m *host.Model) *dialect.Started {
 func (g *run) take(b *batch) error {
 	for i := range b.events {
 		e := &b.events[i]
+		if e.Gap > 0 {
+			g.gaps.Observe(e.Gap.Seconds())
+		}
 		if e.Kind == gen.Done {
 			if err := g.ended(e); err != nil {
 				return err
@@ -196,6 +205,9 @@ func (g *run) ended(e *gen.Event) error {
 		return errDraining
 	}
 	g.x.outcome = outcome(e.Finish)
+	if e.Choice == 0 {
+		g.s.pace.add(e.Stats.Wall - e.Stats.Queued)
+	}
 	g.s.metrics.choice(g.x.model, &e.Stats, e.Choice == 0)
 	return nil
 }

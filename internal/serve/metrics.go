@@ -46,7 +46,7 @@ func newMetrics(h *host.Host) *metrics {
 		cached:     counter("prompt_tokens_cached_total", "Tokens of prompts that were found in the prefix cache.", "model"),
 		generated:  counter("generated_tokens_total", "Tokens sampled.", "model"),
 		ttft:       histogram("time_to_first_token_seconds", "From the request's arrival to its first token.", long, "model"),
-		interToken: histogram("inter_token_latency_seconds", "Mean time between the tokens of a choice.", short, "model"),
+		interToken: histogram("inter_token_latency_seconds", "Time between two tokens of a choice.", short, "model"),
 		duration:   histogram("request_duration_seconds", "From the request's arrival to its last byte.", long, "model", "outcome"),
 		queue:      histogram("queue_duration_seconds", "Time a request waited before its first step.", long, "model"),
 	}
@@ -84,9 +84,6 @@ func (m *metrics) choice(model string, st *gen.Stats, first bool) {
 		if st.CompletionTokens > 0 {
 			m.ttft.WithLabelValues(model).Observe(st.TTFT.Seconds())
 		}
-	}
-	if st.CompletionTokens > 1 {
-		m.interToken.WithLabelValues(model).Observe(st.Decode.Seconds() / float64(st.CompletionTokens-1))
 	}
 }
 

@@ -21,6 +21,7 @@ type Server struct {
 	mux     *http.ServeMux
 	origins *origins
 	metrics *metrics
+	pace    pace
 	openai  *dialect.Dialect
 	native  *dialect.Dialect
 

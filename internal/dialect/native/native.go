@@ -55,8 +55,8 @@ func decode(c *dialect.Call, stream bool) (*dialect.Job, error) {
 	logprobs(o, r)
 	e := &encoder{stream: o.Flag("stream", stream), ids: o.Flag("return_tokens", false), logprobs: r.Logprobs, id: c.ID}
 	j := &dialect.Job{Model: o.Str("model"), Stream: e.stream, Encoder: e, Rename: rename}
-	o.Unsupported("messages", "draft_loops", "verify_loops", "draft_ahead", "K_branches", "exit", "kv_mode", "grammar", "json_schema",
-		"response_format", "tools", "typical_p", "post_sampling_probs", "best_of")
+	o.Unsupported("messages", "grammar", "json_schema", "response_format", "tools", "functions", "tool_choice", "function_call", "suffix",
+		"typical_p", "post_sampling_probs", "best_of")
 	o.Done()
 	e.choices = max(r.N, 1)
 	j.Requests = []*gen.Request{r}

@@ -83,8 +83,7 @@ func job(c *dialect.Call, o *dialect.Object, e *encoder, rename map[string]strin
 
 // unserved refuses what would change the answer and is not built yet: silence would be a lie.
 func unserved(o *dialect.Object) {
-	o.Unsupported("tools", "functions", "grammar", "json_schema", "audio", "web_search_options", "images", "draft_loops", "verify_loops",
-		"draft_ahead", "K_branches", "exit", "kv_mode", "post_sampling_probs", "chat_template_kwargs")
+	o.Unsupported("tools", "functions", "grammar", "json_schema", "audio", "web_search_options", "images", "post_sampling_probs", "chat_template_kwargs")
 	if v := o.Get("typical_p"); v.Present() && v.Float() != 1 { // 1 is how llama.cpp's clients write "off"
 		v.Fail(fault.Unsupported, "unsupported_parameter", "typical_p other than 1 is not supported by this server")
 	}
@@ -204,7 +203,9 @@ func (opt Options) decodeCompletion(c *dialect.Call) (*dialect.Job, error) {
 	base.BestOf = bestOf(o, j.Stream)
 	unserved(o)
 	o.Unsupported("suffix", "messages")
-	j.Requests = prompts(o.Need("prompt"), &base)
+	prompt := o.Need("prompt")
+	j.Requests = prompts(prompt, &base)
+	j.Listed = prompt.IsArray() && !prompt.First().IsNumber()
 	e.prompts = j.Requests
 	if n := len(j.Requests) * max(base.N, base.BestOf, 1); n > maxAnswers {
 		o.Get("n").Fail(fault.Invalid, "invalid_value", "n times the number of prompts may be at most %d, got %d", maxAnswers, n)

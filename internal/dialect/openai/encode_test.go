@@ -93,6 +93,24 @@ func TestTokensThatAreNoText(t *testing.T) {
 	}
 }
 
+// Two tokens may have one name; the map has it once, with the chosen token's number.
+func TestTopNamesAreDifferent(t *testing.T) {
+	l := func(id int32, text string, p float32) gen.Logprob {
+		return gen.Logprob{ID: id, Text: text, Bytes: []byte(text), Logprob: p}
+	}
+	for want, c := range map[string]gen.Logprob{
+		`{"a":-2,"b":-3}`:       {ID: 9, Text: "a", Bytes: []byte("a"), Logprob: -2, Top: []gen.Logprob{l(1, "a", -1), l(9, "a", -2), l(3, "b", -3), l(4, "b", -4)}},
+		`{"b":-3,"a":-9}`:       {ID: 9, Text: "a", Bytes: []byte("a"), Logprob: -9, Top: []gen.Logprob{l(1, "a", -1), l(3, "b", -3)}},
+		`{"a":-1,"b":-3}`:       {ID: 1, Text: "a", Bytes: []byte("a"), Logprob: -1, Top: []gen.Logprob{l(1, "a", -1), l(3, "b", -3)}},
+		`{"x":-1}`:              {ID: 1, Text: "x", Bytes: []byte("x"), Logprob: -1},
+		`{"b":-1,"c":-2,"d":0}`: {ID: 5, Text: "d", Bytes: []byte("d"), Top: []gen.Logprob{l(1, "b", -1), l(2, "c", -2)}},
+	} {
+		if got := string(appendTop(nil, &c)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 func BenchmarkDecodeChat(b *testing.B) {
 	body := []byte(`{"model":"tl","messages":[{"role":"system","content":"` + strings.Repeat("words ", 200) + `"},{"role":"user","content":"hello"}],"temperature":0.7,"stream":true,"max_tokens":100}`)
 	b.ReportAllocs()

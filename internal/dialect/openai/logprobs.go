@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"bytes"
+	"slices"
 	"unicode/utf8"
 
 	"tinyloop/internal/dialect"
@@ -63,22 +65,27 @@ func (n *entries) addLegacy(l *gen.Logprob, base int) {
 // appendTop appends the map from token to logprob. The chosen token is always in it, so it may have one name more than was asked for.
 func appendTop(dst []byte, l *gen.Logprob) []byte {
 	dst = append(dst, '{')
+	more, listed := false, false
 	for i := range l.Top {
-		dst = appendPair(dst, &l.Top[i], i > 0)
+		switch t := &l.Top[i]; {
+		case t.ID == l.ID:
+			listed = true
+		case sameName(t, l) || slices.ContainsFunc(l.Top[:i], func(o gen.Logprob) bool { return sameName(&o, t) }):
+			continue
+		}
+		dst = appendPair(dst, &l.Top[i], more)
+		more = true
 	}
-	if !chosen(l) {
-		dst = appendPair(dst, l, len(l.Top) > 0)
+	if !listed {
+		dst = appendPair(dst, l, more)
 	}
 	return append(dst, '}')
 }
 
-func chosen(l *gen.Logprob) bool {
-	for i := range l.Top {
-		if l.Top[i].ID == l.ID {
-			return true
-		}
-	}
-	return false
+// sameName says whether two tokens are written alike: that of a byte and that of a letter may be. A name may stand in a map once, and the
+// chosen token's goes first.
+func sameName(a, b *gen.Logprob) bool {
+	return a.Text == b.Text && (utf8.Valid(a.Bytes) && utf8.Valid(b.Bytes) || bytes.Equal(a.Bytes, b.Bytes))
 }
 
 func appendPair(dst []byte, l *gen.Logprob, more bool) []byte {

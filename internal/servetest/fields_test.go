@@ -1,0 +1,87 @@
+package servetest
+
+import (
+	"strings"
+	"testing"
+)
+
+// Errors name what the caller wrote, where the caller wrote it; what would change an answer and is not served is refused wherever it stands.
+func TestFieldsAtFault(t *testing.T) {
+	w := New(t, Options{Context: 64})
+	long := strings.Repeat("x", 65)
+	for _, c := range []struct {
+		path, body string
+		status     int
+		param, msg string
+	}{
+		{"/v1/completions", `{"prompt":[[1],[2,99999]],"max_tokens":1}`, 422, "prompt[1][1]", "prompt[1][1] must be"},
+		{"/v1/completions", `{"prompt":["a","b","` + long + `"]}`, 400, "prompt[2]", "65"},
+		{"/v1/completions", `{"prompt":["a","b"],"top_p":7}`, 422, "top_p", "top_p must be"},
+		{"/v1/completions", `{"prompt":["` + long + `"]}`, 400, "prompt[0]", "65"},
+		{"/v1/completions", `{"prompt":"` + long + `"}`, 400, "prompt", "65"},
+		{"/v1/completions", `{"prompt":[1,99999]}`, 422, "prompt[1]", "prompt[1] must be"},
+		{"/generate", `{"prompt":"a","stop_ids":[1,99999]}`, 422, "stop_ids[1]", "stop_ids[1] must be"},
+		{"/generate", `{"prompt":"a","tinyloop":{"draft_loops":2}}`, 422, "tinyloop.draft_loops", "tinyloop.draft_loops is not"},
+		{"/v1/chat/completions", chatBody(`"tinyloop":{"exit":{"rule":"kl"}}`), 422, "tinyloop.exit", "tinyloop.exit is not"},
+		{"/v1/chat/completions", chatBody(`"verify":"typical"`), 422, "verify", "verify"},
+		{"/generate", `{"prompt":"a","accept_threshold":0.5}`, 422, "accept_threshold", ""},
+		{"/generate", `{"prompt":"a","logprobs_by_loop":true}`, 422, "logprobs_by_loop", ""},
+		{"/generate", `{"prompt":"a","kv_mode":"last"}`, 422, "kv_mode", "per_loop"},
+		{"/generate", `{"prompt":"a","functions":[{}]}`, 422, "functions", ""},
+		{"/generate", `{"prompt":"a","suffix":"b"}`, 422, "suffix", ""},
+	} {
+		r := w.Post(c.path, c.body, c.status)
+		e := at(Object(t, r.Body), "error")
+		if at(e, "param") != c.param || !strings.Contains(str(at(e, "message")), c.msg) {
+			t.Errorf("%s: %s", short(c.body), r.Body)
+		}
+	}
+	for _, ok := range []string{`"kv_mode":"per_loop"`, `"verify":"replay"`, `"logprobs_by_loop":false`, `"tinyloop":{"draft_loops":null,"exit":false,"loops":2}`} {
+		w.Post("/generate", `{"prompt":"a",`+ok+`}`, 200)
+		w.Post("/v1/chat/completions", chatBody(ok), 200)
+	}
+	r := w.Post("/generate", `{`+strings.Repeat(`"a":1,`, 1<<16+1)+`"b":1}`, 422)
+	if !strings.Contains(r.Body, "the body has more than") {
+		t.Error(r.Body)
+	}
+}
+
+// What cannot fit whatever its tokens are is refused by its size: encoding megabytes first would cost seconds and a hundred times the memory.
+func TestAPromptBeyondAnyWindowIsNotEncoded(t *testing.T) {
+	w := New(t, Options{Context: 64})
+	huge := strings.Repeat("x ", 2<<20)
+	for path, body := range map[string]string{
+		"/generate": `{"prompt":"` + huge + `"}`, "/v1/chat/completions": `{"messages":[{"role":"user","content":"` + huge + `"}]}`,
+	} {
+		r := w.Post(path, body, 400)
+		e := at(Object(t, r.Body), "error")
+		if msg := str(at(e, "message")); at(e, "code") != "context_length_exceeded" || !strings.Contains(msg, "64") || !strings.Contains(msg, "at least") {
+			t.Errorf("%s: %s", path, r.Body)
+		}
+	}
+}
+
+func TestCachePromptFalseSharesNothing(t *testing.T) {
+	w := New(t, Options{Random: true})
+	prompt := strings.Repeat("prefix ", 12)
+	cached := func(more string) int {
+		return num(at(Object(t, w.Post("/generate", `{"prompt":"`+prompt+`","max_tokens":2`+more+`}`, 200).Body), "stats", "cached_prompt_tokens"))
+	}
+	if cached(`,"cache_prompt":false`); cached("") != 0 {
+		t.Error("a request without the cache has filled it")
+	}
+	if cached("") == 0 {
+		t.Error("the cache is not used")
+	}
+	if n := cached(`,"cache_prompt":false`); n != 0 {
+		t.Errorf("%d tokens came from the cache", n)
+	}
+}
+
+func TestInterTokenTimesAreThoseOfTokens(t *testing.T) {
+	w := New(t, Options{Say: []string{"a", "b", "c", "d", "e"}})
+	w.Post("/generate", `{"prompt":"p","temperature":0,"n":2}`, 200)
+	if r := w.Do("GET", "/metrics", ""); !strings.Contains(r.Body, `tinyloop_inter_token_latency_seconds_count{model="scripted"} 8`+"\n") {
+		t.Error("two choices of five tokens have eight gaps")
+	}
+}
