@@ -17,7 +17,10 @@ try { writeFileSync("/proc/self/clear_refs", "5"); } catch { /* the peak is then
 const rssBefore = status("VmRSS");
 
 const begin = seconds();
-const model = await llama.loadModel({modelPath: job.file, gpuLayers: 0, useMmap: true});
+const addon = llama._bindings; // the JavaScript classes above it read the file a second time
+const model = new addon.AddonModel(job.file, {addonExports: addon, gpuLayers: 0, useMmap: true});
+if (!await model.init())
+    throw new Error("llama.cpp could not load the model");
 const loaded = seconds();
 const vocab = job.vocab;
 const token = (i) => (i * 7919 + 13) % vocab;
@@ -37,22 +40,23 @@ async function open(row) {
     const rows = job.rows.filter((r) => (r.work === "streams") === streams && r.flash === row.flash);
     const most = Math.max(...rows.map((r) => r.n));
     const window = streams ? job.prompt + job.tokens + 2 : most + job.tokens + 2;
-    context = await model.createContext({
-        contextSize: window, sequences: streams ? most : 1, batchSize: 512, threads: job.threads, flashAttention: row.flash,
-        ignoreMemorySafetyChecks: true, failedCreationRemedy: false
+    const sequences = streams ? most : 1;
+    context = new addon.AddonContext(model, {
+        contextSize: sequences * Math.ceil(window / 256) * 256, sequences, batchSize: 512, threads: job.threads, flashAttention: row.flash
     });
+    if (!await context.init())
+        throw new Error("llama.cpp could not make a context");
     key = wanted;
     filled = filledLanes = 0;
 }
 
 // decode runs items of [sequence, position, tokens], with logits for the last token of each, and gives the seconds of llama_decode.
 async function decode(items) {
-    const ctx = context._ctx;
-    ctx.initBatch(items.reduce((n, [, , t]) => n + t.length, 0));
+    context.initBatch(items.reduce((n, [, , t]) => n + t.length, 0));
     for (const [seq, pos, tokens] of items)
-        ctx.addToBatch(seq, pos, Uint32Array.from(tokens), Uint32Array.from([tokens.length - 1]));
+        context.addToBatch(seq, pos, Uint32Array.from(tokens), Uint32Array.from([tokens.length - 1]));
     const t = seconds();
-    await ctx.decodeBatch();
+    await context.decodeBatch();
     return seconds() - t - hop;
 }
 
@@ -66,7 +70,7 @@ async function fill(seq, from, to) {
 }
 
 function cut(seq, from) {
-    if (!context._ctx.removeTokenCellsFromSequence(seq, from, -1))
+    if (!context.removeTokenCellsFromSequence(seq, from, -1))
         throw new Error("llama.cpp did not remove positions");
 }
 
