@@ -91,6 +91,10 @@ async function measure(row) {
     await open(row);
     if (row.work === "prefill") {
         cut(0, 0);
+        if (filled < row.n) { // the first prompt warms up
+            await fill(0, 0, row.n);
+            cut(0, 0);
+        }
         const time = await fill(0, 0, row.n);
         filled = row.n;
         return {rate: row.n / time, best: row.n / time};
