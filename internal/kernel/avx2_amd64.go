@@ -199,6 +199,66 @@ func mulQ4Minx4(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *
 //go:noescape
 func mulQ8Narrowx1(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
+// mulK4x1 multiplies 1 quantised rows by panels of layout K4.
+//
+//go:noescape
+func mulK4x1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+
+// mulK4x2 multiplies 2 quantised rows by panels of layout K4.
+//
+//go:noescape
+func mulK4x2(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+
+// mulK4x3 multiplies 3 quantised rows by panels of layout K4.
+//
+//go:noescape
+func mulK4x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+
+// mulK4x4 multiplies 4 quantised rows by panels of layout K4.
+//
+//go:noescape
+func mulK4x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+
+// mulK8x1 multiplies 1 quantised rows by panels of layout K8.
+//
+//go:noescape
+func mulK8x1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+
+// mulK8x2 multiplies 2 quantised rows by panels of layout K8.
+//
+//go:noescape
+func mulK8x2(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+
+// mulK8x3 multiplies 3 quantised rows by panels of layout K8.
+//
+//go:noescape
+func mulK8x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+
+// mulK8x4 multiplies 4 quantised rows by panels of layout K8.
+//
+//go:noescape
+func mulK8x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+
+// mulK6x1 multiplies 1 quantised rows by panels of layout K6.
+//
+//go:noescape
+func mulK6x1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+
+// mulK6x2 multiplies 2 quantised rows by panels of layout K6.
+//
+//go:noescape
+func mulK6x2(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+
+// mulK6x3 multiplies 3 quantised rows by panels of layout K6.
+//
+//go:noescape
+func mulK6x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+
+// mulK6x4 multiplies 4 quantised rows by panels of layout K6.
+//
+//go:noescape
+func mulK6x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+
 // quantiseRowAVX2 quantises blocks of 32 activations.
 //
 //go:noescape

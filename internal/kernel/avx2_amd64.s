@@ -9595,6 +9595,3605 @@ whole:
 	VZEROUPPER
 	RET
 
+// func mulK4x1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mulK4x1(SB), NOSPLIT, $8-72
+	MOVQ      code+32(FP), AX
+	MOVQ      steps+40(FP), CX
+	MOVQ      scales+48(FP), DX
+	MOVQ      dst+0(FP), BX
+	MOVQ      ldd+8(FP), SI
+	MOVQ      blocks+56(FP), DI
+	SHLQ      $0x02, SI
+	MOVQ      DI, SI
+	SHLQ      $0x05, SI
+	SHLQ      $0x03, DI
+	MOVQ      q+16(FP), R8
+	MOVQ      meta+24(FP), R9
+	VPCMPEQW  Y0, Y0, Y0
+	VPSRLW    $0x0c, Y0, Y0
+	VPACKUSWB Y0, Y0, Y0
+
+panel:
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	MOVQ   blocks+56(FP), R10
+	SHRQ   $0x03, R10
+	MOVQ   R10, (SP)
+
+wholesuper:
+	MOVQ $0x00000008, R10
+
+whole:
+	VMOVDQU        (AX), Y2
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y0, Y2, Y2
+	VPAND          Y0, Y4, Y4
+	VPBROADCASTD   (R8), Y5
+	VPMADDUBSW     Y5, Y2, Y2
+	VPBROADCASTD   16(R8), Y5
+	VPMADDUBSW     Y5, Y4, Y5
+	VPADDW         Y5, Y2, Y2
+	VMOVDQU        32(AX), Y4
+	VPSRLW         $0x04, Y4, Y5
+	VPAND          Y0, Y4, Y4
+	VPAND          Y0, Y5, Y5
+	VPBROADCASTD   (R8), Y6
+	VPMADDUBSW     Y6, Y4, Y4
+	VPBROADCASTD   16(R8), Y6
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y4, Y4
+	VMOVDQU        64(AX), Y5
+	VPSRLW         $0x04, Y5, Y6
+	VPAND          Y0, Y5, Y5
+	VPAND          Y0, Y6, Y6
+	VPBROADCASTD   4(R8), Y7
+	VPMADDUBSW     Y7, Y5, Y7
+	VPADDW         Y7, Y2, Y2
+	VPBROADCASTD   20(R8), Y5
+	VPMADDUBSW     Y5, Y6, Y5
+	VPADDW         Y5, Y2, Y2
+	VMOVDQU        96(AX), Y5
+	VPSRLW         $0x04, Y5, Y6
+	VPAND          Y0, Y5, Y5
+	VPAND          Y0, Y6, Y6
+	VPBROADCASTD   4(R8), Y7
+	VPMADDUBSW     Y7, Y5, Y7
+	VPADDW         Y7, Y4, Y4
+	VPBROADCASTD   20(R8), Y5
+	VPMADDUBSW     Y5, Y6, Y5
+	VPADDW         Y5, Y4, Y4
+	VMOVDQU        128(AX), Y5
+	VPSRLW         $0x04, Y5, Y6
+	VPAND          Y0, Y5, Y5
+	VPAND          Y0, Y6, Y6
+	VPBROADCASTD   8(R8), Y7
+	VPMADDUBSW     Y7, Y5, Y7
+	VPADDW         Y7, Y2, Y2
+	VPBROADCASTD   24(R8), Y5
+	VPMADDUBSW     Y5, Y6, Y5
+	VPADDW         Y5, Y2, Y2
+	VMOVDQU        160(AX), Y5
+	VPSRLW         $0x04, Y5, Y6
+	VPAND          Y0, Y5, Y5
+	VPAND          Y0, Y6, Y6
+	VPBROADCASTD   8(R8), Y7
+	VPMADDUBSW     Y7, Y5, Y7
+	VPADDW         Y7, Y4, Y4
+	VPBROADCASTD   24(R8), Y5
+	VPMADDUBSW     Y5, Y6, Y5
+	VPADDW         Y5, Y4, Y4
+	VMOVDQU        192(AX), Y5
+	VPSRLW         $0x04, Y5, Y6
+	VPAND          Y0, Y5, Y5
+	VPAND          Y0, Y6, Y6
+	VPBROADCASTD   12(R8), Y7
+	VPMADDUBSW     Y7, Y5, Y7
+	VPADDW         Y7, Y2, Y2
+	VPBROADCASTD   28(R8), Y5
+	VPMADDUBSW     Y5, Y6, Y5
+	VPADDW         Y5, Y2, Y2
+	VMOVDQU        224(AX), Y5
+	VPSRLW         $0x04, Y5, Y6
+	VPAND          Y0, Y5, Y5
+	VPAND          Y0, Y6, Y6
+	VPBROADCASTD   12(R8), Y7
+	VPMADDUBSW     Y7, Y5, Y7
+	VPADDW         Y7, Y4, Y4
+	VPBROADCASTD   28(R8), Y5
+	VPMADDUBSW     Y5, Y6, Y5
+	VPADDW         Y5, Y4, Y4
+	VBROADCASTI128 (CX), Y5
+	VPSHUFB        spread0<>+0(SB), Y5, Y5
+	VPMADDWD       Y2, Y5, Y2
+	VBROADCASTI128 (CX), Y5
+	VPSHUFB        spread1<>+0(SB), Y5, Y5
+	VPMADDWD       Y4, Y5, Y4
+	VCVTPH2PS      (DX), Y5
+	VBROADCASTSS   (R9), Y6
+	VMULPS         Y6, Y5, Y6
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         Y6, Y2, Y6
+	VADDPS         Y6, Y1, Y1
+	VCVTPH2PS      16(DX), Y2
+	VBROADCASTSS   (R9), Y5
+	VMULPS         Y5, Y2, Y5
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y5, Y4, Y5
+	VADDPS         Y5, Y3, Y3
+	VBROADCASTI128 16(CX), Y4
+	VPSHUFB        spread0Once<>+0(SB), Y4, Y4
+	VCVTPH2PS      32(DX), Y2
+	VPBROADCASTD   4(R9), Y5
+	VPMADDWD       Y5, Y4, Y5
+	VBROADCASTSS   (R9), Y4
+	VMULPS         Y4, Y2, Y4
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y4, Y5, Y4
+	VADDPS         Y4, Y1, Y1
+	VBROADCASTI128 16(CX), Y4
+	VPSHUFB        spread1Once<>+0(SB), Y4, Y4
+	VCVTPH2PS      48(DX), Y2
+	VPBROADCASTD   4(R9), Y5
+	VPMADDWD       Y5, Y4, Y5
+	VBROADCASTSS   (R9), Y4
+	VMULPS         Y4, Y2, Y4
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y4, Y5, Y4
+	VADDPS         Y4, Y3, Y3
+	ADDQ           $0x00000100, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R8
+	ADDQ           $0x08, R9
+	DECQ           R10
+	JNE            whole
+	ADDQ           $0x40, DX
+	DECQ           (SP)
+	JNE            wholesuper
+	SUBQ           SI, R8
+	SUBQ           DI, R9
+	VMOVUPS        Y1, (BX)
+	VMOVUPS        Y3, 32(BX)
+	ADDQ           $0x00000040, BX
+	DECQ           panels+64(FP)
+	JNE            panel
+	VZEROUPPER
+	RET
+
+DATA spread0<>+0(SB)/4, $0x80008000
+DATA spread0<>+4(SB)/4, $0x80018001
+DATA spread0<>+8(SB)/4, $0x80028002
+DATA spread0<>+12(SB)/4, $0x80038003
+DATA spread0<>+16(SB)/4, $0x80048004
+DATA spread0<>+20(SB)/4, $0x80058005
+DATA spread0<>+24(SB)/4, $0x80068006
+DATA spread0<>+28(SB)/4, $0x80078007
+GLOBL spread0<>(SB), RODATA|NOPTR, $32
+
+DATA spread1<>+0(SB)/4, $0x80088008
+DATA spread1<>+4(SB)/4, $0x80098009
+DATA spread1<>+8(SB)/4, $0x800a800a
+DATA spread1<>+12(SB)/4, $0x800b800b
+DATA spread1<>+16(SB)/4, $0x800c800c
+DATA spread1<>+20(SB)/4, $0x800d800d
+DATA spread1<>+24(SB)/4, $0x800e800e
+DATA spread1<>+28(SB)/4, $0x800f800f
+GLOBL spread1<>(SB), RODATA|NOPTR, $32
+
+DATA spread0Once<>+0(SB)/4, $0x80808000
+DATA spread0Once<>+4(SB)/4, $0x80808001
+DATA spread0Once<>+8(SB)/4, $0x80808002
+DATA spread0Once<>+12(SB)/4, $0x80808003
+DATA spread0Once<>+16(SB)/4, $0x80808004
+DATA spread0Once<>+20(SB)/4, $0x80808005
+DATA spread0Once<>+24(SB)/4, $0x80808006
+DATA spread0Once<>+28(SB)/4, $0x80808007
+GLOBL spread0Once<>(SB), RODATA|NOPTR, $32
+
+DATA spread1Once<>+0(SB)/4, $0x80808008
+DATA spread1Once<>+4(SB)/4, $0x80808009
+DATA spread1Once<>+8(SB)/4, $0x8080800a
+DATA spread1Once<>+12(SB)/4, $0x8080800b
+DATA spread1Once<>+16(SB)/4, $0x8080800c
+DATA spread1Once<>+20(SB)/4, $0x8080800d
+DATA spread1Once<>+24(SB)/4, $0x8080800e
+DATA spread1Once<>+28(SB)/4, $0x8080800f
+GLOBL spread1Once<>(SB), RODATA|NOPTR, $32
+
+// func mulK4x2(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mulK4x2(SB), NOSPLIT, $8-72
+	MOVQ      code+32(FP), AX
+	MOVQ      steps+40(FP), CX
+	MOVQ      scales+48(FP), DX
+	MOVQ      dst+0(FP), BX
+	MOVQ      ldd+8(FP), SI
+	MOVQ      blocks+56(FP), DI
+	SHLQ      $0x02, SI
+	MOVQ      DI, R8
+	SHLQ      $0x05, R8
+	SHLQ      $0x03, DI
+	MOVQ      q+16(FP), R9
+	MOVQ      meta+24(FP), R10
+	VPCMPEQW  Y0, Y0, Y0
+	VPSRLW    $0x0c, Y0, Y0
+	VPACKUSWB Y0, Y0, Y0
+
+panel:
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y5, Y5, Y5
+	VXORPS Y7, Y7, Y7
+	MOVQ   blocks+56(FP), R11
+	SHRQ   $0x03, R11
+	MOVQ   R11, (SP)
+
+wholesuper:
+	MOVQ $0x00000008, R11
+
+whole:
+	VMOVDQU        (AX), Y6
+	VPSRLW         $0x04, Y6, Y4
+	VPAND          Y0, Y6, Y6
+	VPAND          Y0, Y4, Y4
+	VPBROADCASTD   (R9), Y2
+	VPMADDUBSW     Y2, Y6, Y2
+	VPBROADCASTD   16(R9), Y8
+	VPMADDUBSW     Y8, Y4, Y8
+	VPADDW         Y8, Y2, Y2
+	VPBROADCASTD   (R9)(R8*1), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPBROADCASTD   16(R9)(R8*1), Y8
+	VPMADDUBSW     Y8, Y4, Y8
+	VPADDW         Y8, Y6, Y6
+	VMOVDQU        32(AX), Y8
+	VPSRLW         $0x04, Y8, Y9
+	VPAND          Y0, Y8, Y8
+	VPAND          Y0, Y9, Y9
+	VPBROADCASTD   (R9), Y4
+	VPMADDUBSW     Y4, Y8, Y4
+	VPBROADCASTD   16(R9), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y4, Y4
+	VPBROADCASTD   (R9)(R8*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPBROADCASTD   16(R9)(R8*1), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y8, Y8
+	VMOVDQU        64(AX), Y9
+	VPSRLW         $0x04, Y9, Y10
+	VPAND          Y0, Y9, Y9
+	VPAND          Y0, Y10, Y10
+	VPBROADCASTD   4(R9), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   20(R9), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   4(R9)(R8*1), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   20(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y10, Y9
+	VPADDW         Y9, Y6, Y6
+	VMOVDQU        96(AX), Y9
+	VPSRLW         $0x04, Y9, Y10
+	VPAND          Y0, Y9, Y9
+	VPAND          Y0, Y10, Y10
+	VPBROADCASTD   4(R9), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   20(R9), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   4(R9)(R8*1), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   20(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y10, Y9
+	VPADDW         Y9, Y8, Y8
+	VMOVDQU        128(AX), Y9
+	VPSRLW         $0x04, Y9, Y10
+	VPAND          Y0, Y9, Y9
+	VPAND          Y0, Y10, Y10
+	VPBROADCASTD   8(R9), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   24(R9), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   8(R9)(R8*1), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   24(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y10, Y9
+	VPADDW         Y9, Y6, Y6
+	VMOVDQU        160(AX), Y9
+	VPSRLW         $0x04, Y9, Y10
+	VPAND          Y0, Y9, Y9
+	VPAND          Y0, Y10, Y10
+	VPBROADCASTD   8(R9), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   24(R9), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   8(R9)(R8*1), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   24(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y10, Y9
+	VPADDW         Y9, Y8, Y8
+	VMOVDQU        192(AX), Y9
+	VPSRLW         $0x04, Y9, Y10
+	VPAND          Y0, Y9, Y9
+	VPAND          Y0, Y10, Y10
+	VPBROADCASTD   12(R9), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   28(R9), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   12(R9)(R8*1), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   28(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y10, Y9
+	VPADDW         Y9, Y6, Y6
+	VMOVDQU        224(AX), Y9
+	VPSRLW         $0x04, Y9, Y10
+	VPAND          Y0, Y9, Y9
+	VPAND          Y0, Y10, Y10
+	VPBROADCASTD   12(R9), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   28(R9), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   12(R9)(R8*1), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   28(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y10, Y9
+	VPADDW         Y9, Y8, Y8
+	VBROADCASTI128 (CX), Y9
+	VPSHUFB        spread0<>+0(SB), Y9, Y9
+	VPMADDWD       Y2, Y9, Y2
+	VPMADDWD       Y6, Y9, Y6
+	VBROADCASTI128 (CX), Y9
+	VPSHUFB        spread1<>+0(SB), Y9, Y9
+	VPMADDWD       Y4, Y9, Y4
+	VPMADDWD       Y8, Y9, Y8
+	VCVTPH2PS      (DX), Y9
+	VBROADCASTSS   (R10), Y10
+	VMULPS         Y10, Y9, Y10
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         Y10, Y2, Y10
+	VADDPS         Y10, Y1, Y1
+	VBROADCASTSS   (R10)(DI*1), Y2
+	VMULPS         Y2, Y9, Y2
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y2, Y6, Y2
+	VADDPS         Y2, Y5, Y5
+	VCVTPH2PS      16(DX), Y2
+	VBROADCASTSS   (R10), Y6
+	VMULPS         Y6, Y2, Y6
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y6, Y4, Y6
+	VADDPS         Y6, Y3, Y3
+	VBROADCASTSS   (R10)(DI*1), Y4
+	VMULPS         Y4, Y2, Y4
+	VCVTDQ2PS      Y8, Y8
+	VMULPS         Y4, Y8, Y4
+	VADDPS         Y4, Y7, Y7
+	VBROADCASTI128 16(CX), Y4
+	VPSHUFB        spread0Once<>+0(SB), Y4, Y4
+	VCVTPH2PS      32(DX), Y2
+	VPBROADCASTD   4(R10), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R10), Y8
+	VMULPS         Y8, Y2, Y8
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y8, Y6, Y8
+	VADDPS         Y8, Y1, Y1
+	VPBROADCASTD   4(R10)(DI*1), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R10)(DI*1), Y4
+	VMULPS         Y4, Y2, Y4
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y4, Y6, Y4
+	VADDPS         Y4, Y5, Y5
+	VBROADCASTI128 16(CX), Y4
+	VPSHUFB        spread1Once<>+0(SB), Y4, Y4
+	VCVTPH2PS      48(DX), Y2
+	VPBROADCASTD   4(R10), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R10), Y8
+	VMULPS         Y8, Y2, Y8
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y8, Y6, Y8
+	VADDPS         Y8, Y3, Y3
+	VPBROADCASTD   4(R10)(DI*1), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R10)(DI*1), Y4
+	VMULPS         Y4, Y2, Y4
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y4, Y6, Y4
+	VADDPS         Y4, Y7, Y7
+	ADDQ           $0x00000100, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R9
+	ADDQ           $0x08, R10
+	DECQ           R11
+	JNE            whole
+	ADDQ           $0x40, DX
+	DECQ           (SP)
+	JNE            wholesuper
+	SUBQ           R8, R9
+	SUBQ           DI, R10
+	VMOVUPS        Y1, (BX)
+	VMOVUPS        Y3, 32(BX)
+	VMOVUPS        Y5, (BX)(SI*1)
+	VMOVUPS        Y7, 32(BX)(SI*1)
+	ADDQ           $0x00000040, BX
+	DECQ           panels+64(FP)
+	JNE            panel
+	VZEROUPPER
+	RET
+
+// func mulK4x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mulK4x3(SB), NOSPLIT, $8-72
+	MOVQ      code+32(FP), AX
+	MOVQ      steps+40(FP), CX
+	MOVQ      scales+48(FP), DX
+	MOVQ      dst+0(FP), BX
+	MOVQ      ldd+8(FP), SI
+	MOVQ      blocks+56(FP), DI
+	SHLQ      $0x02, SI
+	MOVQ      DI, R8
+	SHLQ      $0x05, R8
+	SHLQ      $0x03, DI
+	MOVQ      q+16(FP), R9
+	MOVQ      meta+24(FP), R10
+	VPCMPEQW  Y0, Y0, Y0
+	VPSRLW    $0x0c, Y0, Y0
+	VPACKUSWB Y0, Y0, Y0
+
+panel:
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y5, Y5, Y5
+	MOVQ   blocks+56(FP), R11
+	SHRQ   $0x03, R11
+	MOVQ   R11, (SP)
+
+lowsuper:
+	MOVQ $0x00000008, R11
+
+low:
+	VMOVDQU        (AX), Y6
+	VPSRLW         $0x04, Y6, Y7
+	VPAND          Y0, Y6, Y6
+	VPAND          Y0, Y7, Y7
+	VPBROADCASTD   (R9), Y2
+	VPMADDUBSW     Y2, Y6, Y2
+	VPBROADCASTD   16(R9), Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPADDW         Y4, Y2, Y2
+	VPBROADCASTD   (R9)(R8*1), Y4
+	VPMADDUBSW     Y4, Y6, Y4
+	VPBROADCASTD   16(R9)(R8*1), Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y4, Y4
+	VPBROADCASTD   (R9)(R8*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPBROADCASTD   16(R9)(R8*2), Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y6, Y6
+	VMOVDQU        64(AX), Y7
+	VPSRLW         $0x04, Y7, Y8
+	VPAND          Y0, Y7, Y7
+	VPAND          Y0, Y8, Y8
+	VPBROADCASTD   4(R9), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y2, Y2
+	VPBROADCASTD   20(R9), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y2, Y2
+	VPBROADCASTD   4(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y4, Y4
+	VPBROADCASTD   20(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y4, Y4
+	VPBROADCASTD   4(R9)(R8*2), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y6, Y6
+	VPBROADCASTD   20(R9)(R8*2), Y7
+	VPMADDUBSW     Y7, Y8, Y7
+	VPADDW         Y7, Y6, Y6
+	VMOVDQU        128(AX), Y7
+	VPSRLW         $0x04, Y7, Y8
+	VPAND          Y0, Y7, Y7
+	VPAND          Y0, Y8, Y8
+	VPBROADCASTD   8(R9), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y2, Y2
+	VPBROADCASTD   24(R9), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y2, Y2
+	VPBROADCASTD   8(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y4, Y4
+	VPBROADCASTD   24(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y4, Y4
+	VPBROADCASTD   8(R9)(R8*2), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y6, Y6
+	VPBROADCASTD   24(R9)(R8*2), Y7
+	VPMADDUBSW     Y7, Y8, Y7
+	VPADDW         Y7, Y6, Y6
+	VMOVDQU        192(AX), Y7
+	VPSRLW         $0x04, Y7, Y8
+	VPAND          Y0, Y7, Y7
+	VPAND          Y0, Y8, Y8
+	VPBROADCASTD   12(R9), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y2, Y2
+	VPBROADCASTD   28(R9), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y2, Y2
+	VPBROADCASTD   12(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y4, Y4
+	VPBROADCASTD   28(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y4, Y4
+	VPBROADCASTD   12(R9)(R8*2), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y6, Y6
+	VPBROADCASTD   28(R9)(R8*2), Y7
+	VPMADDUBSW     Y7, Y8, Y7
+	VPADDW         Y7, Y6, Y6
+	VBROADCASTI128 (CX), Y7
+	VPSHUFB        spread0<>+0(SB), Y7, Y7
+	VPMADDWD       Y2, Y7, Y2
+	VPMADDWD       Y4, Y7, Y4
+	VPMADDWD       Y6, Y7, Y6
+	VCVTPH2PS      (DX), Y7
+	VBROADCASTSS   (R10), Y8
+	VMULPS         Y8, Y7, Y8
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         Y8, Y2, Y8
+	VADDPS         Y8, Y1, Y1
+	VBROADCASTSS   (R10)(DI*1), Y2
+	VMULPS         Y2, Y7, Y2
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y2, Y4, Y2
+	VADDPS         Y2, Y3, Y3
+	VBROADCASTSS   (R10)(DI*2), Y2
+	VMULPS         Y2, Y7, Y2
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y2, Y6, Y2
+	VADDPS         Y2, Y5, Y5
+	VBROADCASTI128 16(CX), Y4
+	VPSHUFB        spread0Once<>+0(SB), Y4, Y4
+	VCVTPH2PS      32(DX), Y2
+	VPBROADCASTD   4(R10), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R10), Y7
+	VMULPS         Y7, Y2, Y7
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y7, Y6, Y7
+	VADDPS         Y7, Y1, Y1
+	VPBROADCASTD   4(R10)(DI*1), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R10)(DI*1), Y7
+	VMULPS         Y7, Y2, Y7
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y7, Y6, Y7
+	VADDPS         Y7, Y3, Y3
+	VPBROADCASTD   4(R10)(DI*2), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R10)(DI*2), Y4
+	VMULPS         Y4, Y2, Y4
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y4, Y6, Y4
+	VADDPS         Y4, Y5, Y5
+	ADDQ           $0x00000100, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R9
+	ADDQ           $0x08, R10
+	DECQ           R11
+	JNE            low
+	ADDQ           $0x40, DX
+	DECQ           (SP)
+	JNE            lowsuper
+	SUBQ           R8, R9
+	SUBQ           DI, R10
+	VMOVUPS        Y1, (BX)
+	VMOVUPS        Y3, (BX)(SI*1)
+	VMOVUPS        Y5, (BX)(SI*2)
+	IMUL3Q         $0x00000008, R8, R11
+	SUBQ           R11, AX
+	SUBQ           R8, CX
+	IMUL3Q         $0x00000008, R8, R11
+	SHRQ           $0x05, R11
+	SUBQ           R11, DX
+	VXORPS         Y1, Y1, Y1
+	VXORPS         Y3, Y3, Y3
+	VXORPS         Y5, Y5, Y5
+	MOVQ           blocks+56(FP), R11
+	SHRQ           $0x03, R11
+	MOVQ           R11, (SP)
+
+highsuper:
+	MOVQ $0x00000008, R11
+
+high:
+	VMOVDQU        32(AX), Y6
+	VPSRLW         $0x04, Y6, Y7
+	VPAND          Y0, Y6, Y6
+	VPAND          Y0, Y7, Y7
+	VPBROADCASTD   (R9), Y2
+	VPMADDUBSW     Y2, Y6, Y2
+	VPBROADCASTD   16(R9), Y4
+	VPMADDUBSW     Y4, Y7, Y4
+	VPADDW         Y4, Y2, Y2
+	VPBROADCASTD   (R9)(R8*1), Y4
+	VPMADDUBSW     Y4, Y6, Y4
+	VPBROADCASTD   16(R9)(R8*1), Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y4, Y4
+	VPBROADCASTD   (R9)(R8*2), Y8
+	VPMADDUBSW     Y8, Y6, Y6
+	VPBROADCASTD   16(R9)(R8*2), Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y6, Y6
+	VMOVDQU        96(AX), Y7
+	VPSRLW         $0x04, Y7, Y8
+	VPAND          Y0, Y7, Y7
+	VPAND          Y0, Y8, Y8
+	VPBROADCASTD   4(R9), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y2, Y2
+	VPBROADCASTD   20(R9), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y2, Y2
+	VPBROADCASTD   4(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y4, Y4
+	VPBROADCASTD   20(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y4, Y4
+	VPBROADCASTD   4(R9)(R8*2), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y6, Y6
+	VPBROADCASTD   20(R9)(R8*2), Y7
+	VPMADDUBSW     Y7, Y8, Y7
+	VPADDW         Y7, Y6, Y6
+	VMOVDQU        160(AX), Y7
+	VPSRLW         $0x04, Y7, Y8
+	VPAND          Y0, Y7, Y7
+	VPAND          Y0, Y8, Y8
+	VPBROADCASTD   8(R9), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y2, Y2
+	VPBROADCASTD   24(R9), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y2, Y2
+	VPBROADCASTD   8(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y4, Y4
+	VPBROADCASTD   24(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y4, Y4
+	VPBROADCASTD   8(R9)(R8*2), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y6, Y6
+	VPBROADCASTD   24(R9)(R8*2), Y7
+	VPMADDUBSW     Y7, Y8, Y7
+	VPADDW         Y7, Y6, Y6
+	VMOVDQU        224(AX), Y7
+	VPSRLW         $0x04, Y7, Y8
+	VPAND          Y0, Y7, Y7
+	VPAND          Y0, Y8, Y8
+	VPBROADCASTD   12(R9), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y2, Y2
+	VPBROADCASTD   28(R9), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y2, Y2
+	VPBROADCASTD   12(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y4, Y4
+	VPBROADCASTD   28(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y4, Y4
+	VPBROADCASTD   12(R9)(R8*2), Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPADDW         Y9, Y6, Y6
+	VPBROADCASTD   28(R9)(R8*2), Y7
+	VPMADDUBSW     Y7, Y8, Y7
+	VPADDW         Y7, Y6, Y6
+	VBROADCASTI128 (CX), Y7
+	VPSHUFB        spread1<>+0(SB), Y7, Y7
+	VPMADDWD       Y2, Y7, Y2
+	VPMADDWD       Y4, Y7, Y4
+	VPMADDWD       Y6, Y7, Y6
+	VCVTPH2PS      16(DX), Y7
+	VBROADCASTSS   (R10), Y8
+	VMULPS         Y8, Y7, Y8
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         Y8, Y2, Y8
+	VADDPS         Y8, Y1, Y1
+	VBROADCASTSS   (R10)(DI*1), Y2
+	VMULPS         Y2, Y7, Y2
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y2, Y4, Y2
+	VADDPS         Y2, Y3, Y3
+	VBROADCASTSS   (R10)(DI*2), Y2
+	VMULPS         Y2, Y7, Y2
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y2, Y6, Y2
+	VADDPS         Y2, Y5, Y5
+	VBROADCASTI128 16(CX), Y4
+	VPSHUFB        spread1Once<>+0(SB), Y4, Y4
+	VCVTPH2PS      48(DX), Y2
+	VPBROADCASTD   4(R10), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R10), Y7
+	VMULPS         Y7, Y2, Y7
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y7, Y6, Y7
+	VADDPS         Y7, Y1, Y1
+	VPBROADCASTD   4(R10)(DI*1), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R10)(DI*1), Y7
+	VMULPS         Y7, Y2, Y7
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y7, Y6, Y7
+	VADDPS         Y7, Y3, Y3
+	VPBROADCASTD   4(R10)(DI*2), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R10)(DI*2), Y4
+	VMULPS         Y4, Y2, Y4
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y4, Y6, Y4
+	VADDPS         Y4, Y5, Y5
+	ADDQ           $0x00000100, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R9
+	ADDQ           $0x08, R10
+	DECQ           R11
+	JNE            high
+	ADDQ           $0x40, DX
+	DECQ           (SP)
+	JNE            highsuper
+	SUBQ           R8, R9
+	SUBQ           DI, R10
+	VMOVUPS        Y1, 32(BX)
+	VMOVUPS        Y3, 32(BX)(SI*1)
+	VMOVUPS        Y5, 32(BX)(SI*2)
+	ADDQ           $0x00000040, BX
+	DECQ           panels+64(FP)
+	JNE            panel
+	VZEROUPPER
+	RET
+
+// func mulK4x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mulK4x4(SB), NOSPLIT, $8-72
+	MOVQ      code+32(FP), AX
+	MOVQ      steps+40(FP), CX
+	MOVQ      scales+48(FP), DX
+	MOVQ      dst+0(FP), BX
+	MOVQ      ldd+8(FP), SI
+	MOVQ      blocks+56(FP), DI
+	SHLQ      $0x02, SI
+	LEAQ      (SI)(SI*2), R8
+	ADDQ      BX, R8
+	MOVQ      DI, R9
+	SHLQ      $0x05, R9
+	SHLQ      $0x03, DI
+	MOVQ      q+16(FP), R10
+	LEAQ      (R9)(R9*2), R11
+	ADDQ      R10, R11
+	MOVQ      meta+24(FP), R12
+	LEAQ      (DI)(DI*2), R13
+	ADDQ      R12, R13
+	VPCMPEQW  Y0, Y0, Y0
+	VPSRLW    $0x0c, Y0, Y0
+	VPACKUSWB Y0, Y0, Y0
+
+panel:
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y5, Y5, Y5
+	VXORPS Y7, Y7, Y7
+	MOVQ   blocks+56(FP), R14
+	SHRQ   $0x03, R14
+	MOVQ   R14, (SP)
+
+lowsuper:
+	MOVQ $0x00000008, R14
+
+low:
+	VMOVDQU        (AX), Y8
+	VPSRLW         $0x04, Y8, Y9
+	VPAND          Y0, Y8, Y8
+	VPAND          Y0, Y9, Y9
+	VPBROADCASTD   (R10), Y2
+	VPMADDUBSW     Y2, Y8, Y2
+	VPBROADCASTD   16(R10), Y4
+	VPMADDUBSW     Y4, Y9, Y4
+	VPADDW         Y4, Y2, Y2
+	VPBROADCASTD   (R10)(R9*1), Y4
+	VPMADDUBSW     Y4, Y8, Y4
+	VPBROADCASTD   16(R10)(R9*1), Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPADDW         Y6, Y4, Y4
+	VPBROADCASTD   (R10)(R9*2), Y6
+	VPMADDUBSW     Y6, Y8, Y6
+	VPBROADCASTD   16(R10)(R9*2), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y6, Y6
+	VPBROADCASTD   (R11), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPBROADCASTD   16(R11), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y8, Y8
+	VMOVDQU        64(AX), Y9
+	VPSRLW         $0x04, Y9, Y10
+	VPAND          Y0, Y9, Y9
+	VPAND          Y0, Y10, Y10
+	VPBROADCASTD   4(R10), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   20(R10), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   4(R10)(R9*1), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   20(R10)(R9*1), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   4(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   20(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   4(R11), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   20(R11), Y9
+	VPMADDUBSW     Y9, Y10, Y9
+	VPADDW         Y9, Y8, Y8
+	VMOVDQU        128(AX), Y9
+	VPSRLW         $0x04, Y9, Y10
+	VPAND          Y0, Y9, Y9
+	VPAND          Y0, Y10, Y10
+	VPBROADCASTD   8(R10), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   24(R10), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   8(R10)(R9*1), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   24(R10)(R9*1), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   8(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   24(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   8(R11), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   24(R11), Y9
+	VPMADDUBSW     Y9, Y10, Y9
+	VPADDW         Y9, Y8, Y8
+	VMOVDQU        192(AX), Y9
+	VPSRLW         $0x04, Y9, Y10
+	VPAND          Y0, Y9, Y9
+	VPAND          Y0, Y10, Y10
+	VPBROADCASTD   12(R10), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   28(R10), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   12(R10)(R9*1), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   28(R10)(R9*1), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   12(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   28(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   12(R11), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   28(R11), Y9
+	VPMADDUBSW     Y9, Y10, Y9
+	VPADDW         Y9, Y8, Y8
+	VBROADCASTI128 (CX), Y9
+	VPSHUFB        spread0<>+0(SB), Y9, Y9
+	VPMADDWD       Y2, Y9, Y2
+	VPMADDWD       Y4, Y9, Y4
+	VPMADDWD       Y6, Y9, Y6
+	VPMADDWD       Y8, Y9, Y8
+	VCVTPH2PS      (DX), Y9
+	VBROADCASTSS   (R12), Y10
+	VMULPS         Y10, Y9, Y10
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         Y10, Y2, Y10
+	VADDPS         Y10, Y1, Y1
+	VBROADCASTSS   (R12)(DI*1), Y2
+	VMULPS         Y2, Y9, Y2
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y2, Y4, Y2
+	VADDPS         Y2, Y3, Y3
+	VBROADCASTSS   (R12)(DI*2), Y2
+	VMULPS         Y2, Y9, Y2
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y2, Y6, Y2
+	VADDPS         Y2, Y5, Y5
+	VBROADCASTSS   (R13), Y2
+	VMULPS         Y2, Y9, Y2
+	VCVTDQ2PS      Y8, Y8
+	VMULPS         Y2, Y8, Y2
+	VADDPS         Y2, Y7, Y7
+	VBROADCASTI128 16(CX), Y4
+	VPSHUFB        spread0Once<>+0(SB), Y4, Y4
+	VCVTPH2PS      32(DX), Y2
+	VPBROADCASTD   4(R12), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R12), Y8
+	VMULPS         Y8, Y2, Y8
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y8, Y6, Y8
+	VADDPS         Y8, Y1, Y1
+	VPBROADCASTD   4(R12)(DI*1), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R12)(DI*1), Y8
+	VMULPS         Y8, Y2, Y8
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y8, Y6, Y8
+	VADDPS         Y8, Y3, Y3
+	VPBROADCASTD   4(R12)(DI*2), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R12)(DI*2), Y8
+	VMULPS         Y8, Y2, Y8
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y8, Y6, Y8
+	VADDPS         Y8, Y5, Y5
+	VPBROADCASTD   4(R13), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R13), Y4
+	VMULPS         Y4, Y2, Y4
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y4, Y6, Y4
+	VADDPS         Y4, Y7, Y7
+	ADDQ           $0x00000100, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R10
+	ADDQ           $0x20, R11
+	ADDQ           $0x08, R12
+	ADDQ           $0x08, R13
+	DECQ           R14
+	JNE            low
+	ADDQ           $0x40, DX
+	DECQ           (SP)
+	JNE            lowsuper
+	SUBQ           R9, R10
+	SUBQ           R9, R11
+	SUBQ           DI, R12
+	SUBQ           DI, R13
+	VMOVUPS        Y1, (BX)
+	VMOVUPS        Y3, (BX)(SI*1)
+	VMOVUPS        Y5, (BX)(SI*2)
+	VMOVUPS        Y7, (R8)
+	IMUL3Q         $0x00000008, R9, R14
+	SUBQ           R14, AX
+	SUBQ           R9, CX
+	IMUL3Q         $0x00000008, R9, R14
+	SHRQ           $0x05, R14
+	SUBQ           R14, DX
+	VXORPS         Y1, Y1, Y1
+	VXORPS         Y3, Y3, Y3
+	VXORPS         Y5, Y5, Y5
+	VXORPS         Y7, Y7, Y7
+	MOVQ           blocks+56(FP), R14
+	SHRQ           $0x03, R14
+	MOVQ           R14, (SP)
+
+highsuper:
+	MOVQ $0x00000008, R14
+
+high:
+	VMOVDQU        32(AX), Y8
+	VPSRLW         $0x04, Y8, Y9
+	VPAND          Y0, Y8, Y8
+	VPAND          Y0, Y9, Y9
+	VPBROADCASTD   (R10), Y2
+	VPMADDUBSW     Y2, Y8, Y2
+	VPBROADCASTD   16(R10), Y4
+	VPMADDUBSW     Y4, Y9, Y4
+	VPADDW         Y4, Y2, Y2
+	VPBROADCASTD   (R10)(R9*1), Y4
+	VPMADDUBSW     Y4, Y8, Y4
+	VPBROADCASTD   16(R10)(R9*1), Y6
+	VPMADDUBSW     Y6, Y9, Y6
+	VPADDW         Y6, Y4, Y4
+	VPBROADCASTD   (R10)(R9*2), Y6
+	VPMADDUBSW     Y6, Y8, Y6
+	VPBROADCASTD   16(R10)(R9*2), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y6, Y6
+	VPBROADCASTD   (R11), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VPBROADCASTD   16(R11), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y8, Y8
+	VMOVDQU        96(AX), Y9
+	VPSRLW         $0x04, Y9, Y10
+	VPAND          Y0, Y9, Y9
+	VPAND          Y0, Y10, Y10
+	VPBROADCASTD   4(R10), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   20(R10), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   4(R10)(R9*1), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   20(R10)(R9*1), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   4(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   20(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   4(R11), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   20(R11), Y9
+	VPMADDUBSW     Y9, Y10, Y9
+	VPADDW         Y9, Y8, Y8
+	VMOVDQU        160(AX), Y9
+	VPSRLW         $0x04, Y9, Y10
+	VPAND          Y0, Y9, Y9
+	VPAND          Y0, Y10, Y10
+	VPBROADCASTD   8(R10), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   24(R10), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   8(R10)(R9*1), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   24(R10)(R9*1), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   8(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   24(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   8(R11), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   24(R11), Y9
+	VPMADDUBSW     Y9, Y10, Y9
+	VPADDW         Y9, Y8, Y8
+	VMOVDQU        224(AX), Y9
+	VPSRLW         $0x04, Y9, Y10
+	VPAND          Y0, Y9, Y9
+	VPAND          Y0, Y10, Y10
+	VPBROADCASTD   12(R10), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   28(R10), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y2, Y2
+	VPBROADCASTD   12(R10)(R9*1), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   28(R10)(R9*1), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y4, Y4
+	VPBROADCASTD   12(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   28(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y6, Y6
+	VPBROADCASTD   12(R11), Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   28(R11), Y9
+	VPMADDUBSW     Y9, Y10, Y9
+	VPADDW         Y9, Y8, Y8
+	VBROADCASTI128 (CX), Y9
+	VPSHUFB        spread1<>+0(SB), Y9, Y9
+	VPMADDWD       Y2, Y9, Y2
+	VPMADDWD       Y4, Y9, Y4
+	VPMADDWD       Y6, Y9, Y6
+	VPMADDWD       Y8, Y9, Y8
+	VCVTPH2PS      16(DX), Y9
+	VBROADCASTSS   (R12), Y10
+	VMULPS         Y10, Y9, Y10
+	VCVTDQ2PS      Y2, Y2
+	VMULPS         Y10, Y2, Y10
+	VADDPS         Y10, Y1, Y1
+	VBROADCASTSS   (R12)(DI*1), Y2
+	VMULPS         Y2, Y9, Y2
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y2, Y4, Y2
+	VADDPS         Y2, Y3, Y3
+	VBROADCASTSS   (R12)(DI*2), Y2
+	VMULPS         Y2, Y9, Y2
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y2, Y6, Y2
+	VADDPS         Y2, Y5, Y5
+	VBROADCASTSS   (R13), Y2
+	VMULPS         Y2, Y9, Y2
+	VCVTDQ2PS      Y8, Y8
+	VMULPS         Y2, Y8, Y2
+	VADDPS         Y2, Y7, Y7
+	VBROADCASTI128 16(CX), Y4
+	VPSHUFB        spread1Once<>+0(SB), Y4, Y4
+	VCVTPH2PS      48(DX), Y2
+	VPBROADCASTD   4(R12), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R12), Y8
+	VMULPS         Y8, Y2, Y8
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y8, Y6, Y8
+	VADDPS         Y8, Y1, Y1
+	VPBROADCASTD   4(R12)(DI*1), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R12)(DI*1), Y8
+	VMULPS         Y8, Y2, Y8
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y8, Y6, Y8
+	VADDPS         Y8, Y3, Y3
+	VPBROADCASTD   4(R12)(DI*2), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R12)(DI*2), Y8
+	VMULPS         Y8, Y2, Y8
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y8, Y6, Y8
+	VADDPS         Y8, Y5, Y5
+	VPBROADCASTD   4(R13), Y6
+	VPMADDWD       Y6, Y4, Y6
+	VBROADCASTSS   (R13), Y4
+	VMULPS         Y4, Y2, Y4
+	VCVTDQ2PS      Y6, Y6
+	VMULPS         Y4, Y6, Y4
+	VADDPS         Y4, Y7, Y7
+	ADDQ           $0x00000100, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R10
+	ADDQ           $0x20, R11
+	ADDQ           $0x08, R12
+	ADDQ           $0x08, R13
+	DECQ           R14
+	JNE            high
+	ADDQ           $0x40, DX
+	DECQ           (SP)
+	JNE            highsuper
+	SUBQ           R9, R10
+	SUBQ           R9, R11
+	SUBQ           DI, R12
+	SUBQ           DI, R13
+	VMOVUPS        Y1, 32(BX)
+	VMOVUPS        Y3, 32(BX)(SI*1)
+	VMOVUPS        Y5, 32(BX)(SI*2)
+	VMOVUPS        Y7, 32(R8)
+	ADDQ           $0x00000040, BX
+	ADDQ           $0x00000040, R8
+	DECQ           panels+64(FP)
+	JNE            panel
+	VZEROUPPER
+	RET
+
+// func mulK8x1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mulK8x1(SB), NOSPLIT, $8-72
+	MOVQ code+32(FP), AX
+	MOVQ steps+40(FP), CX
+	MOVQ scales+48(FP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ ldd+8(FP), SI
+	MOVQ blocks+56(FP), DI
+	SHLQ $0x02, SI
+	MOVQ DI, SI
+	SHLQ $0x05, SI
+	SHLQ $0x03, DI
+	MOVQ q+16(FP), R8
+	MOVQ meta+24(FP), R9
+
+panel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y2, Y2, Y2
+	MOVQ   blocks+56(FP), R10
+	SHRQ   $0x03, R10
+	MOVQ   R10, (SP)
+
+wholesuper:
+	MOVQ $0x00000008, R10
+
+whole:
+	VMOVDQU        (AX), Y1
+	VPBROADCASTD   (R8), Y3
+	VPMADDUBSW     Y3, Y1, Y1
+	VMOVDQU        64(AX), Y3
+	VPBROADCASTD   4(R8), Y4
+	VPMADDUBSW     Y4, Y3, Y4
+	VPADDW         Y4, Y1, Y1
+	VMOVDQU        128(AX), Y3
+	VPBROADCASTD   8(R8), Y4
+	VPMADDUBSW     Y4, Y3, Y4
+	VPADDW         Y4, Y1, Y1
+	VMOVDQU        192(AX), Y3
+	VPBROADCASTD   12(R8), Y4
+	VPMADDUBSW     Y4, Y3, Y4
+	VPADDW         Y4, Y1, Y1
+	VBROADCASTI128 (CX), Y3
+	VPSHUFB        spread0<>+0(SB), Y3, Y3
+	VPMADDWD       Y1, Y3, Y1
+	VMOVDQU        256(AX), Y3
+	VPBROADCASTD   16(R8), Y4
+	VPMADDUBSW     Y4, Y3, Y3
+	VMOVDQU        320(AX), Y4
+	VPBROADCASTD   20(R8), Y5
+	VPMADDUBSW     Y5, Y4, Y5
+	VPADDW         Y5, Y3, Y3
+	VMOVDQU        384(AX), Y4
+	VPBROADCASTD   24(R8), Y5
+	VPMADDUBSW     Y5, Y4, Y5
+	VPADDW         Y5, Y3, Y3
+	VMOVDQU        448(AX), Y4
+	VPBROADCASTD   28(R8), Y5
+	VPMADDUBSW     Y5, Y4, Y5
+	VPADDW         Y5, Y3, Y3
+	VBROADCASTI128 (CX), Y4
+	VPSHUFB        spread0<>+0(SB), Y4, Y4
+	VPMADDWD       Y3, Y4, Y3
+	VPADDD         Y3, Y1, Y1
+	VMOVDQU        32(AX), Y3
+	VPBROADCASTD   (R8), Y4
+	VPMADDUBSW     Y4, Y3, Y3
+	VMOVDQU        96(AX), Y4
+	VPBROADCASTD   4(R8), Y5
+	VPMADDUBSW     Y5, Y4, Y5
+	VPADDW         Y5, Y3, Y3
+	VMOVDQU        160(AX), Y4
+	VPBROADCASTD   8(R8), Y5
+	VPMADDUBSW     Y5, Y4, Y5
+	VPADDW         Y5, Y3, Y3
+	VMOVDQU        224(AX), Y4
+	VPBROADCASTD   12(R8), Y5
+	VPMADDUBSW     Y5, Y4, Y5
+	VPADDW         Y5, Y3, Y3
+	VBROADCASTI128 (CX), Y4
+	VPSHUFB        spread1<>+0(SB), Y4, Y4
+	VPMADDWD       Y3, Y4, Y3
+	VMOVDQU        288(AX), Y4
+	VPBROADCASTD   16(R8), Y5
+	VPMADDUBSW     Y5, Y4, Y4
+	VMOVDQU        352(AX), Y5
+	VPBROADCASTD   20(R8), Y6
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y4, Y4
+	VMOVDQU        416(AX), Y5
+	VPBROADCASTD   24(R8), Y6
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y4, Y4
+	VMOVDQU        480(AX), Y5
+	VPBROADCASTD   28(R8), Y6
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y4, Y4
+	VBROADCASTI128 (CX), Y5
+	VPSHUFB        spread1<>+0(SB), Y5, Y5
+	VPMADDWD       Y4, Y5, Y4
+	VPADDD         Y4, Y3, Y3
+	VCVTPH2PS      (DX), Y4
+	VBROADCASTSS   (R9), Y5
+	VMULPS         Y5, Y4, Y5
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         Y5, Y1, Y5
+	VADDPS         Y5, Y0, Y0
+	VCVTPH2PS      16(DX), Y1
+	VBROADCASTSS   (R9), Y4
+	VMULPS         Y4, Y1, Y4
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         Y4, Y3, Y4
+	VADDPS         Y4, Y2, Y2
+	VBROADCASTI128 16(CX), Y3
+	VPSHUFB        spread0Once<>+0(SB), Y3, Y3
+	VCVTPH2PS      32(DX), Y1
+	VPBROADCASTD   4(R9), Y4
+	VPMADDWD       Y4, Y3, Y4
+	VBROADCASTSS   (R9), Y3
+	VMULPS         Y3, Y1, Y3
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y3, Y4, Y3
+	VADDPS         Y3, Y0, Y0
+	VBROADCASTI128 16(CX), Y3
+	VPSHUFB        spread1Once<>+0(SB), Y3, Y3
+	VCVTPH2PS      48(DX), Y1
+	VPBROADCASTD   4(R9), Y4
+	VPMADDWD       Y4, Y3, Y4
+	VBROADCASTSS   (R9), Y3
+	VMULPS         Y3, Y1, Y3
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y3, Y4, Y3
+	VADDPS         Y3, Y2, Y2
+	ADDQ           $0x00000200, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R8
+	ADDQ           $0x08, R9
+	DECQ           R10
+	JNE            whole
+	ADDQ           $0x40, DX
+	DECQ           (SP)
+	JNE            wholesuper
+	SUBQ           SI, R8
+	SUBQ           DI, R9
+	VMOVUPS        Y0, (BX)
+	VMOVUPS        Y2, 32(BX)
+	ADDQ           $0x00000040, BX
+	DECQ           panels+64(FP)
+	JNE            panel
+	VZEROUPPER
+	RET
+
+// func mulK8x2(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mulK8x2(SB), NOSPLIT, $8-72
+	MOVQ code+32(FP), AX
+	MOVQ steps+40(FP), CX
+	MOVQ scales+48(FP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ ldd+8(FP), SI
+	MOVQ blocks+56(FP), DI
+	SHLQ $0x02, SI
+	MOVQ DI, R8
+	SHLQ $0x05, R8
+	SHLQ $0x03, DI
+	MOVQ q+16(FP), R9
+	MOVQ meta+24(FP), R10
+
+panel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y2, Y2, Y2
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   blocks+56(FP), R11
+	SHRQ   $0x03, R11
+	MOVQ   R11, (SP)
+
+wholesuper:
+	MOVQ $0x00000008, R11
+
+whole:
+	VMOVDQU        (AX), Y3
+	VPBROADCASTD   (R9), Y1
+	VPMADDUBSW     Y1, Y3, Y1
+	VPBROADCASTD   (R9)(R8*1), Y5
+	VPMADDUBSW     Y5, Y3, Y3
+	VMOVDQU        64(AX), Y5
+	VPBROADCASTD   4(R9), Y7
+	VPMADDUBSW     Y7, Y5, Y7
+	VPADDW         Y7, Y1, Y1
+	VPBROADCASTD   4(R9)(R8*1), Y7
+	VPMADDUBSW     Y7, Y5, Y7
+	VPADDW         Y7, Y3, Y3
+	VMOVDQU        128(AX), Y5
+	VPBROADCASTD   8(R9), Y7
+	VPMADDUBSW     Y7, Y5, Y7
+	VPADDW         Y7, Y1, Y1
+	VPBROADCASTD   8(R9)(R8*1), Y7
+	VPMADDUBSW     Y7, Y5, Y7
+	VPADDW         Y7, Y3, Y3
+	VMOVDQU        192(AX), Y5
+	VPBROADCASTD   12(R9), Y7
+	VPMADDUBSW     Y7, Y5, Y7
+	VPADDW         Y7, Y1, Y1
+	VPBROADCASTD   12(R9)(R8*1), Y7
+	VPMADDUBSW     Y7, Y5, Y7
+	VPADDW         Y7, Y3, Y3
+	VBROADCASTI128 (CX), Y5
+	VPSHUFB        spread0<>+0(SB), Y5, Y5
+	VPMADDWD       Y1, Y5, Y1
+	VPMADDWD       Y3, Y5, Y5
+	VMOVDQU        256(AX), Y3
+	VPBROADCASTD   16(R9), Y7
+	VPMADDUBSW     Y7, Y3, Y7
+	VPBROADCASTD   16(R9)(R8*1), Y8
+	VPMADDUBSW     Y8, Y3, Y3
+	VMOVDQU        320(AX), Y8
+	VPBROADCASTD   20(R9), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y7, Y7
+	VPBROADCASTD   20(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y3, Y3
+	VMOVDQU        384(AX), Y8
+	VPBROADCASTD   24(R9), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y7, Y7
+	VPBROADCASTD   24(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y3, Y3
+	VMOVDQU        448(AX), Y8
+	VPBROADCASTD   28(R9), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y7, Y7
+	VPBROADCASTD   28(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y3, Y3
+	VBROADCASTI128 (CX), Y8
+	VPSHUFB        spread0<>+0(SB), Y8, Y8
+	VPMADDWD       Y7, Y8, Y7
+	VPADDD         Y7, Y1, Y1
+	VPMADDWD       Y3, Y8, Y3
+	VPADDD         Y3, Y5, Y5
+	VMOVDQU        32(AX), Y7
+	VPBROADCASTD   (R9), Y3
+	VPMADDUBSW     Y3, Y7, Y3
+	VPBROADCASTD   (R9)(R8*1), Y8
+	VPMADDUBSW     Y8, Y7, Y7
+	VMOVDQU        96(AX), Y8
+	VPBROADCASTD   4(R9), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y3, Y3
+	VPBROADCASTD   4(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y7, Y7
+	VMOVDQU        160(AX), Y8
+	VPBROADCASTD   8(R9), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y3, Y3
+	VPBROADCASTD   8(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y7, Y7
+	VMOVDQU        224(AX), Y8
+	VPBROADCASTD   12(R9), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y3, Y3
+	VPBROADCASTD   12(R9)(R8*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y7, Y7
+	VBROADCASTI128 (CX), Y8
+	VPSHUFB        spread1<>+0(SB), Y8, Y8
+	VPMADDWD       Y3, Y8, Y3
+	VPMADDWD       Y7, Y8, Y7
+	VMOVDQU        288(AX), Y8
+	VPBROADCASTD   16(R9), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPBROADCASTD   16(R9)(R8*1), Y10
+	VPMADDUBSW     Y10, Y8, Y8
+	VMOVDQU        352(AX), Y10
+	VPBROADCASTD   20(R9), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y9, Y9
+	VPBROADCASTD   20(R9)(R8*1), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y8, Y8
+	VMOVDQU        416(AX), Y10
+	VPBROADCASTD   24(R9), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y9, Y9
+	VPBROADCASTD   24(R9)(R8*1), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y8, Y8
+	VMOVDQU        480(AX), Y10
+	VPBROADCASTD   28(R9), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y9, Y9
+	VPBROADCASTD   28(R9)(R8*1), Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y8, Y8
+	VBROADCASTI128 (CX), Y10
+	VPSHUFB        spread1<>+0(SB), Y10, Y10
+	VPMADDWD       Y9, Y10, Y9
+	VPADDD         Y9, Y3, Y3
+	VPMADDWD       Y8, Y10, Y8
+	VPADDD         Y8, Y7, Y7
+	VCVTPH2PS      (DX), Y8
+	VBROADCASTSS   (R10), Y9
+	VMULPS         Y9, Y8, Y9
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         Y9, Y1, Y9
+	VADDPS         Y9, Y0, Y0
+	VBROADCASTSS   (R10)(DI*1), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y1, Y5, Y1
+	VADDPS         Y1, Y4, Y4
+	VCVTPH2PS      16(DX), Y1
+	VBROADCASTSS   (R10), Y5
+	VMULPS         Y5, Y1, Y5
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         Y5, Y3, Y5
+	VADDPS         Y5, Y2, Y2
+	VBROADCASTSS   (R10)(DI*1), Y3
+	VMULPS         Y3, Y1, Y3
+	VCVTDQ2PS      Y7, Y7
+	VMULPS         Y3, Y7, Y3
+	VADDPS         Y3, Y6, Y6
+	VBROADCASTI128 16(CX), Y3
+	VPSHUFB        spread0Once<>+0(SB), Y3, Y3
+	VCVTPH2PS      32(DX), Y1
+	VPBROADCASTD   4(R10), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R10), Y7
+	VMULPS         Y7, Y1, Y7
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y7, Y5, Y7
+	VADDPS         Y7, Y0, Y0
+	VPBROADCASTD   4(R10)(DI*1), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R10)(DI*1), Y3
+	VMULPS         Y3, Y1, Y3
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y3, Y5, Y3
+	VADDPS         Y3, Y4, Y4
+	VBROADCASTI128 16(CX), Y3
+	VPSHUFB        spread1Once<>+0(SB), Y3, Y3
+	VCVTPH2PS      48(DX), Y1
+	VPBROADCASTD   4(R10), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R10), Y7
+	VMULPS         Y7, Y1, Y7
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y7, Y5, Y7
+	VADDPS         Y7, Y2, Y2
+	VPBROADCASTD   4(R10)(DI*1), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R10)(DI*1), Y3
+	VMULPS         Y3, Y1, Y3
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y3, Y5, Y3
+	VADDPS         Y3, Y6, Y6
+	ADDQ           $0x00000200, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R9
+	ADDQ           $0x08, R10
+	DECQ           R11
+	JNE            whole
+	ADDQ           $0x40, DX
+	DECQ           (SP)
+	JNE            wholesuper
+	SUBQ           R8, R9
+	SUBQ           DI, R10
+	VMOVUPS        Y0, (BX)
+	VMOVUPS        Y2, 32(BX)
+	VMOVUPS        Y4, (BX)(SI*1)
+	VMOVUPS        Y6, 32(BX)(SI*1)
+	ADDQ           $0x00000040, BX
+	DECQ           panels+64(FP)
+	JNE            panel
+	VZEROUPPER
+	RET
+
+// func mulK8x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mulK8x3(SB), NOSPLIT, $8-72
+	MOVQ code+32(FP), AX
+	MOVQ steps+40(FP), CX
+	MOVQ scales+48(FP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ ldd+8(FP), SI
+	MOVQ blocks+56(FP), DI
+	SHLQ $0x02, SI
+	MOVQ DI, R8
+	SHLQ $0x05, R8
+	SHLQ $0x03, DI
+	MOVQ q+16(FP), R9
+	MOVQ meta+24(FP), R10
+
+panel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y2, Y2, Y2
+	VXORPS Y4, Y4, Y4
+	MOVQ   blocks+56(FP), R11
+	SHRQ   $0x03, R11
+	MOVQ   R11, (SP)
+
+lowsuper:
+	MOVQ $0x00000008, R11
+
+low:
+	VMOVDQU        (AX), Y5
+	VPBROADCASTD   (R9), Y1
+	VPMADDUBSW     Y1, Y5, Y1
+	VPBROADCASTD   (R9)(R8*1), Y3
+	VPMADDUBSW     Y3, Y5, Y3
+	VPBROADCASTD   (R9)(R8*2), Y6
+	VPMADDUBSW     Y6, Y5, Y5
+	VMOVDQU        64(AX), Y6
+	VPBROADCASTD   4(R9), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y1, Y1
+	VPBROADCASTD   4(R9)(R8*1), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y3, Y3
+	VPBROADCASTD   4(R9)(R8*2), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y5, Y5
+	VMOVDQU        128(AX), Y6
+	VPBROADCASTD   8(R9), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y1, Y1
+	VPBROADCASTD   8(R9)(R8*1), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y3, Y3
+	VPBROADCASTD   8(R9)(R8*2), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y5, Y5
+	VMOVDQU        192(AX), Y6
+	VPBROADCASTD   12(R9), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y1, Y1
+	VPBROADCASTD   12(R9)(R8*1), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y3, Y3
+	VPBROADCASTD   12(R9)(R8*2), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y5, Y5
+	VBROADCASTI128 (CX), Y6
+	VPSHUFB        spread0<>+0(SB), Y6, Y6
+	VPMADDWD       Y1, Y6, Y1
+	VPMADDWD       Y3, Y6, Y3
+	VPMADDWD       Y5, Y6, Y5
+	VMOVDQU        256(AX), Y6
+	VPBROADCASTD   16(R9), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPBROADCASTD   16(R9)(R8*1), Y8
+	VPMADDUBSW     Y8, Y6, Y8
+	VPBROADCASTD   16(R9)(R8*2), Y9
+	VPMADDUBSW     Y9, Y6, Y6
+	VMOVDQU        320(AX), Y9
+	VPBROADCASTD   20(R9), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VPBROADCASTD   20(R9)(R8*1), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y8, Y8
+	VPBROADCASTD   20(R9)(R8*2), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y6, Y6
+	VMOVDQU        384(AX), Y9
+	VPBROADCASTD   24(R9), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VPBROADCASTD   24(R9)(R8*1), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y8, Y8
+	VPBROADCASTD   24(R9)(R8*2), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y6, Y6
+	VMOVDQU        448(AX), Y9
+	VPBROADCASTD   28(R9), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VPBROADCASTD   28(R9)(R8*1), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y8, Y8
+	VPBROADCASTD   28(R9)(R8*2), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y6, Y6
+	VBROADCASTI128 (CX), Y9
+	VPSHUFB        spread0<>+0(SB), Y9, Y9
+	VPMADDWD       Y7, Y9, Y7
+	VPADDD         Y7, Y1, Y1
+	VPMADDWD       Y8, Y9, Y8
+	VPADDD         Y8, Y3, Y3
+	VPMADDWD       Y6, Y9, Y6
+	VPADDD         Y6, Y5, Y5
+	VCVTPH2PS      (DX), Y6
+	VBROADCASTSS   (R10), Y7
+	VMULPS         Y7, Y6, Y7
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         Y7, Y1, Y7
+	VADDPS         Y7, Y0, Y0
+	VBROADCASTSS   (R10)(DI*1), Y1
+	VMULPS         Y1, Y6, Y1
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         Y1, Y3, Y1
+	VADDPS         Y1, Y2, Y2
+	VBROADCASTSS   (R10)(DI*2), Y1
+	VMULPS         Y1, Y6, Y1
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y1, Y5, Y1
+	VADDPS         Y1, Y4, Y4
+	VBROADCASTI128 16(CX), Y3
+	VPSHUFB        spread0Once<>+0(SB), Y3, Y3
+	VCVTPH2PS      32(DX), Y1
+	VPBROADCASTD   4(R10), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R10), Y6
+	VMULPS         Y6, Y1, Y6
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y6, Y5, Y6
+	VADDPS         Y6, Y0, Y0
+	VPBROADCASTD   4(R10)(DI*1), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R10)(DI*1), Y6
+	VMULPS         Y6, Y1, Y6
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y6, Y5, Y6
+	VADDPS         Y6, Y2, Y2
+	VPBROADCASTD   4(R10)(DI*2), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R10)(DI*2), Y3
+	VMULPS         Y3, Y1, Y3
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y3, Y5, Y3
+	VADDPS         Y3, Y4, Y4
+	ADDQ           $0x00000200, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R9
+	ADDQ           $0x08, R10
+	DECQ           R11
+	JNE            low
+	ADDQ           $0x40, DX
+	DECQ           (SP)
+	JNE            lowsuper
+	SUBQ           R8, R9
+	SUBQ           DI, R10
+	VMOVUPS        Y0, (BX)
+	VMOVUPS        Y2, (BX)(SI*1)
+	VMOVUPS        Y4, (BX)(SI*2)
+	IMUL3Q         $0x00000010, R8, R11
+	SUBQ           R11, AX
+	SUBQ           R8, CX
+	IMUL3Q         $0x00000008, R8, R11
+	SHRQ           $0x05, R11
+	SUBQ           R11, DX
+	VXORPS         Y0, Y0, Y0
+	VXORPS         Y2, Y2, Y2
+	VXORPS         Y4, Y4, Y4
+	MOVQ           blocks+56(FP), R11
+	SHRQ           $0x03, R11
+	MOVQ           R11, (SP)
+
+highsuper:
+	MOVQ $0x00000008, R11
+
+high:
+	VMOVDQU        32(AX), Y5
+	VPBROADCASTD   (R9), Y1
+	VPMADDUBSW     Y1, Y5, Y1
+	VPBROADCASTD   (R9)(R8*1), Y3
+	VPMADDUBSW     Y3, Y5, Y3
+	VPBROADCASTD   (R9)(R8*2), Y6
+	VPMADDUBSW     Y6, Y5, Y5
+	VMOVDQU        96(AX), Y6
+	VPBROADCASTD   4(R9), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y1, Y1
+	VPBROADCASTD   4(R9)(R8*1), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y3, Y3
+	VPBROADCASTD   4(R9)(R8*2), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y5, Y5
+	VMOVDQU        160(AX), Y6
+	VPBROADCASTD   8(R9), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y1, Y1
+	VPBROADCASTD   8(R9)(R8*1), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y3, Y3
+	VPBROADCASTD   8(R9)(R8*2), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y5, Y5
+	VMOVDQU        224(AX), Y6
+	VPBROADCASTD   12(R9), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y1, Y1
+	VPBROADCASTD   12(R9)(R8*1), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y3, Y3
+	VPBROADCASTD   12(R9)(R8*2), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y5, Y5
+	VBROADCASTI128 (CX), Y6
+	VPSHUFB        spread1<>+0(SB), Y6, Y6
+	VPMADDWD       Y1, Y6, Y1
+	VPMADDWD       Y3, Y6, Y3
+	VPMADDWD       Y5, Y6, Y5
+	VMOVDQU        288(AX), Y6
+	VPBROADCASTD   16(R9), Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPBROADCASTD   16(R9)(R8*1), Y8
+	VPMADDUBSW     Y8, Y6, Y8
+	VPBROADCASTD   16(R9)(R8*2), Y9
+	VPMADDUBSW     Y9, Y6, Y6
+	VMOVDQU        352(AX), Y9
+	VPBROADCASTD   20(R9), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VPBROADCASTD   20(R9)(R8*1), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y8, Y8
+	VPBROADCASTD   20(R9)(R8*2), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y6, Y6
+	VMOVDQU        416(AX), Y9
+	VPBROADCASTD   24(R9), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VPBROADCASTD   24(R9)(R8*1), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y8, Y8
+	VPBROADCASTD   24(R9)(R8*2), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y6, Y6
+	VMOVDQU        480(AX), Y9
+	VPBROADCASTD   28(R9), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VPBROADCASTD   28(R9)(R8*1), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y8, Y8
+	VPBROADCASTD   28(R9)(R8*2), Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y6, Y6
+	VBROADCASTI128 (CX), Y9
+	VPSHUFB        spread1<>+0(SB), Y9, Y9
+	VPMADDWD       Y7, Y9, Y7
+	VPADDD         Y7, Y1, Y1
+	VPMADDWD       Y8, Y9, Y8
+	VPADDD         Y8, Y3, Y3
+	VPMADDWD       Y6, Y9, Y6
+	VPADDD         Y6, Y5, Y5
+	VCVTPH2PS      16(DX), Y6
+	VBROADCASTSS   (R10), Y7
+	VMULPS         Y7, Y6, Y7
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         Y7, Y1, Y7
+	VADDPS         Y7, Y0, Y0
+	VBROADCASTSS   (R10)(DI*1), Y1
+	VMULPS         Y1, Y6, Y1
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         Y1, Y3, Y1
+	VADDPS         Y1, Y2, Y2
+	VBROADCASTSS   (R10)(DI*2), Y1
+	VMULPS         Y1, Y6, Y1
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y1, Y5, Y1
+	VADDPS         Y1, Y4, Y4
+	VBROADCASTI128 16(CX), Y3
+	VPSHUFB        spread1Once<>+0(SB), Y3, Y3
+	VCVTPH2PS      48(DX), Y1
+	VPBROADCASTD   4(R10), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R10), Y6
+	VMULPS         Y6, Y1, Y6
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y6, Y5, Y6
+	VADDPS         Y6, Y0, Y0
+	VPBROADCASTD   4(R10)(DI*1), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R10)(DI*1), Y6
+	VMULPS         Y6, Y1, Y6
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y6, Y5, Y6
+	VADDPS         Y6, Y2, Y2
+	VPBROADCASTD   4(R10)(DI*2), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R10)(DI*2), Y3
+	VMULPS         Y3, Y1, Y3
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y3, Y5, Y3
+	VADDPS         Y3, Y4, Y4
+	ADDQ           $0x00000200, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R9
+	ADDQ           $0x08, R10
+	DECQ           R11
+	JNE            high
+	ADDQ           $0x40, DX
+	DECQ           (SP)
+	JNE            highsuper
+	SUBQ           R8, R9
+	SUBQ           DI, R10
+	VMOVUPS        Y0, 32(BX)
+	VMOVUPS        Y2, 32(BX)(SI*1)
+	VMOVUPS        Y4, 32(BX)(SI*2)
+	ADDQ           $0x00000040, BX
+	DECQ           panels+64(FP)
+	JNE            panel
+	VZEROUPPER
+	RET
+
+// func mulK8x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mulK8x4(SB), NOSPLIT, $8-72
+	MOVQ code+32(FP), AX
+	MOVQ steps+40(FP), CX
+	MOVQ scales+48(FP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ ldd+8(FP), SI
+	MOVQ blocks+56(FP), DI
+	SHLQ $0x02, SI
+	LEAQ (SI)(SI*2), R8
+	ADDQ BX, R8
+	MOVQ DI, R9
+	SHLQ $0x05, R9
+	SHLQ $0x03, DI
+	MOVQ q+16(FP), R10
+	LEAQ (R9)(R9*2), R11
+	ADDQ R10, R11
+	MOVQ meta+24(FP), R12
+	LEAQ (DI)(DI*2), R13
+	ADDQ R12, R13
+
+panel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y2, Y2, Y2
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   blocks+56(FP), R14
+	SHRQ   $0x03, R14
+	MOVQ   R14, (SP)
+
+lowsuper:
+	MOVQ $0x00000008, R14
+
+low:
+	VMOVDQU        (AX), Y7
+	VPBROADCASTD   (R10), Y1
+	VPMADDUBSW     Y1, Y7, Y1
+	VPBROADCASTD   (R10)(R9*1), Y3
+	VPMADDUBSW     Y3, Y7, Y3
+	VPBROADCASTD   (R10)(R9*2), Y5
+	VPMADDUBSW     Y5, Y7, Y5
+	VPBROADCASTD   (R11), Y8
+	VPMADDUBSW     Y8, Y7, Y7
+	VMOVDQU        64(AX), Y8
+	VPBROADCASTD   4(R10), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y1, Y1
+	VPBROADCASTD   4(R10)(R9*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y3, Y3
+	VPBROADCASTD   4(R10)(R9*2), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y5, Y5
+	VPBROADCASTD   4(R11), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y7, Y7
+	VMOVDQU        128(AX), Y8
+	VPBROADCASTD   8(R10), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y1, Y1
+	VPBROADCASTD   8(R10)(R9*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y3, Y3
+	VPBROADCASTD   8(R10)(R9*2), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y5, Y5
+	VPBROADCASTD   8(R11), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y7, Y7
+	VMOVDQU        192(AX), Y8
+	VPBROADCASTD   12(R10), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y1, Y1
+	VPBROADCASTD   12(R10)(R9*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y3, Y3
+	VPBROADCASTD   12(R10)(R9*2), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y5, Y5
+	VPBROADCASTD   12(R11), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y7, Y7
+	VBROADCASTI128 (CX), Y8
+	VPSHUFB        spread0<>+0(SB), Y8, Y8
+	VPMADDWD       Y1, Y8, Y1
+	VPMADDWD       Y3, Y8, Y3
+	VPMADDWD       Y5, Y8, Y5
+	VPMADDWD       Y7, Y8, Y7
+	VMOVDQU        256(AX), Y8
+	VPBROADCASTD   16(R10), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPBROADCASTD   16(R10)(R9*1), Y10
+	VPMADDUBSW     Y10, Y8, Y10
+	VPBROADCASTD   16(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y8, Y11
+	VPBROADCASTD   16(R11), Y12
+	VPMADDUBSW     Y12, Y8, Y8
+	VMOVDQU        320(AX), Y12
+	VPBROADCASTD   20(R10), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y9, Y9
+	VPBROADCASTD   20(R10)(R9*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y10, Y10
+	VPBROADCASTD   20(R10)(R9*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y11, Y11
+	VPBROADCASTD   20(R11), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y8, Y8
+	VMOVDQU        384(AX), Y12
+	VPBROADCASTD   24(R10), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y9, Y9
+	VPBROADCASTD   24(R10)(R9*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y10, Y10
+	VPBROADCASTD   24(R10)(R9*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y11, Y11
+	VPBROADCASTD   24(R11), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y8, Y8
+	VMOVDQU        448(AX), Y12
+	VPBROADCASTD   28(R10), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y9, Y9
+	VPBROADCASTD   28(R10)(R9*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y10, Y10
+	VPBROADCASTD   28(R10)(R9*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y11, Y11
+	VPBROADCASTD   28(R11), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y8, Y8
+	VBROADCASTI128 (CX), Y12
+	VPSHUFB        spread0<>+0(SB), Y12, Y12
+	VPMADDWD       Y9, Y12, Y9
+	VPADDD         Y9, Y1, Y1
+	VPMADDWD       Y10, Y12, Y10
+	VPADDD         Y10, Y3, Y3
+	VPMADDWD       Y11, Y12, Y11
+	VPADDD         Y11, Y5, Y5
+	VPMADDWD       Y8, Y12, Y8
+	VPADDD         Y8, Y7, Y7
+	VCVTPH2PS      (DX), Y8
+	VBROADCASTSS   (R12), Y9
+	VMULPS         Y9, Y8, Y9
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         Y9, Y1, Y9
+	VADDPS         Y9, Y0, Y0
+	VBROADCASTSS   (R12)(DI*1), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         Y1, Y3, Y1
+	VADDPS         Y1, Y2, Y2
+	VBROADCASTSS   (R12)(DI*2), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y1, Y5, Y1
+	VADDPS         Y1, Y4, Y4
+	VBROADCASTSS   (R13), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y7, Y7
+	VMULPS         Y1, Y7, Y1
+	VADDPS         Y1, Y6, Y6
+	VBROADCASTI128 16(CX), Y3
+	VPSHUFB        spread0Once<>+0(SB), Y3, Y3
+	VCVTPH2PS      32(DX), Y1
+	VPBROADCASTD   4(R12), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R12), Y7
+	VMULPS         Y7, Y1, Y7
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y7, Y5, Y7
+	VADDPS         Y7, Y0, Y0
+	VPBROADCASTD   4(R12)(DI*1), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R12)(DI*1), Y7
+	VMULPS         Y7, Y1, Y7
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y7, Y5, Y7
+	VADDPS         Y7, Y2, Y2
+	VPBROADCASTD   4(R12)(DI*2), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R12)(DI*2), Y7
+	VMULPS         Y7, Y1, Y7
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y7, Y5, Y7
+	VADDPS         Y7, Y4, Y4
+	VPBROADCASTD   4(R13), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R13), Y3
+	VMULPS         Y3, Y1, Y3
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y3, Y5, Y3
+	VADDPS         Y3, Y6, Y6
+	ADDQ           $0x00000200, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R10
+	ADDQ           $0x20, R11
+	ADDQ           $0x08, R12
+	ADDQ           $0x08, R13
+	DECQ           R14
+	JNE            low
+	ADDQ           $0x40, DX
+	DECQ           (SP)
+	JNE            lowsuper
+	SUBQ           R9, R10
+	SUBQ           R9, R11
+	SUBQ           DI, R12
+	SUBQ           DI, R13
+	VMOVUPS        Y0, (BX)
+	VMOVUPS        Y2, (BX)(SI*1)
+	VMOVUPS        Y4, (BX)(SI*2)
+	VMOVUPS        Y6, (R8)
+	IMUL3Q         $0x00000010, R9, R14
+	SUBQ           R14, AX
+	SUBQ           R9, CX
+	IMUL3Q         $0x00000008, R9, R14
+	SHRQ           $0x05, R14
+	SUBQ           R14, DX
+	VXORPS         Y0, Y0, Y0
+	VXORPS         Y2, Y2, Y2
+	VXORPS         Y4, Y4, Y4
+	VXORPS         Y6, Y6, Y6
+	MOVQ           blocks+56(FP), R14
+	SHRQ           $0x03, R14
+	MOVQ           R14, (SP)
+
+highsuper:
+	MOVQ $0x00000008, R14
+
+high:
+	VMOVDQU        32(AX), Y7
+	VPBROADCASTD   (R10), Y1
+	VPMADDUBSW     Y1, Y7, Y1
+	VPBROADCASTD   (R10)(R9*1), Y3
+	VPMADDUBSW     Y3, Y7, Y3
+	VPBROADCASTD   (R10)(R9*2), Y5
+	VPMADDUBSW     Y5, Y7, Y5
+	VPBROADCASTD   (R11), Y8
+	VPMADDUBSW     Y8, Y7, Y7
+	VMOVDQU        96(AX), Y8
+	VPBROADCASTD   4(R10), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y1, Y1
+	VPBROADCASTD   4(R10)(R9*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y3, Y3
+	VPBROADCASTD   4(R10)(R9*2), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y5, Y5
+	VPBROADCASTD   4(R11), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y7, Y7
+	VMOVDQU        160(AX), Y8
+	VPBROADCASTD   8(R10), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y1, Y1
+	VPBROADCASTD   8(R10)(R9*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y3, Y3
+	VPBROADCASTD   8(R10)(R9*2), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y5, Y5
+	VPBROADCASTD   8(R11), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y7, Y7
+	VMOVDQU        224(AX), Y8
+	VPBROADCASTD   12(R10), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y1, Y1
+	VPBROADCASTD   12(R10)(R9*1), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y3, Y3
+	VPBROADCASTD   12(R10)(R9*2), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y5, Y5
+	VPBROADCASTD   12(R11), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPADDW         Y9, Y7, Y7
+	VBROADCASTI128 (CX), Y8
+	VPSHUFB        spread1<>+0(SB), Y8, Y8
+	VPMADDWD       Y1, Y8, Y1
+	VPMADDWD       Y3, Y8, Y3
+	VPMADDWD       Y5, Y8, Y5
+	VPMADDWD       Y7, Y8, Y7
+	VMOVDQU        288(AX), Y8
+	VPBROADCASTD   16(R10), Y9
+	VPMADDUBSW     Y9, Y8, Y9
+	VPBROADCASTD   16(R10)(R9*1), Y10
+	VPMADDUBSW     Y10, Y8, Y10
+	VPBROADCASTD   16(R10)(R9*2), Y11
+	VPMADDUBSW     Y11, Y8, Y11
+	VPBROADCASTD   16(R11), Y12
+	VPMADDUBSW     Y12, Y8, Y8
+	VMOVDQU        352(AX), Y12
+	VPBROADCASTD   20(R10), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y9, Y9
+	VPBROADCASTD   20(R10)(R9*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y10, Y10
+	VPBROADCASTD   20(R10)(R9*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y11, Y11
+	VPBROADCASTD   20(R11), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y8, Y8
+	VMOVDQU        416(AX), Y12
+	VPBROADCASTD   24(R10), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y9, Y9
+	VPBROADCASTD   24(R10)(R9*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y10, Y10
+	VPBROADCASTD   24(R10)(R9*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y11, Y11
+	VPBROADCASTD   24(R11), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y8, Y8
+	VMOVDQU        480(AX), Y12
+	VPBROADCASTD   28(R10), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y9, Y9
+	VPBROADCASTD   28(R10)(R9*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y10, Y10
+	VPBROADCASTD   28(R10)(R9*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y11, Y11
+	VPBROADCASTD   28(R11), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y8, Y8
+	VBROADCASTI128 (CX), Y12
+	VPSHUFB        spread1<>+0(SB), Y12, Y12
+	VPMADDWD       Y9, Y12, Y9
+	VPADDD         Y9, Y1, Y1
+	VPMADDWD       Y10, Y12, Y10
+	VPADDD         Y10, Y3, Y3
+	VPMADDWD       Y11, Y12, Y11
+	VPADDD         Y11, Y5, Y5
+	VPMADDWD       Y8, Y12, Y8
+	VPADDD         Y8, Y7, Y7
+	VCVTPH2PS      16(DX), Y8
+	VBROADCASTSS   (R12), Y9
+	VMULPS         Y9, Y8, Y9
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         Y9, Y1, Y9
+	VADDPS         Y9, Y0, Y0
+	VBROADCASTSS   (R12)(DI*1), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         Y1, Y3, Y1
+	VADDPS         Y1, Y2, Y2
+	VBROADCASTSS   (R12)(DI*2), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y1, Y5, Y1
+	VADDPS         Y1, Y4, Y4
+	VBROADCASTSS   (R13), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y7, Y7
+	VMULPS         Y1, Y7, Y1
+	VADDPS         Y1, Y6, Y6
+	VBROADCASTI128 16(CX), Y3
+	VPSHUFB        spread1Once<>+0(SB), Y3, Y3
+	VCVTPH2PS      48(DX), Y1
+	VPBROADCASTD   4(R12), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R12), Y7
+	VMULPS         Y7, Y1, Y7
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y7, Y5, Y7
+	VADDPS         Y7, Y0, Y0
+	VPBROADCASTD   4(R12)(DI*1), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R12)(DI*1), Y7
+	VMULPS         Y7, Y1, Y7
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y7, Y5, Y7
+	VADDPS         Y7, Y2, Y2
+	VPBROADCASTD   4(R12)(DI*2), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R12)(DI*2), Y7
+	VMULPS         Y7, Y1, Y7
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y7, Y5, Y7
+	VADDPS         Y7, Y4, Y4
+	VPBROADCASTD   4(R13), Y5
+	VPMADDWD       Y5, Y3, Y5
+	VBROADCASTSS   (R13), Y3
+	VMULPS         Y3, Y1, Y3
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y3, Y5, Y3
+	VADDPS         Y3, Y6, Y6
+	ADDQ           $0x00000200, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R10
+	ADDQ           $0x20, R11
+	ADDQ           $0x08, R12
+	ADDQ           $0x08, R13
+	DECQ           R14
+	JNE            high
+	ADDQ           $0x40, DX
+	DECQ           (SP)
+	JNE            highsuper
+	SUBQ           R9, R10
+	SUBQ           R9, R11
+	SUBQ           DI, R12
+	SUBQ           DI, R13
+	VMOVUPS        Y0, 32(BX)
+	VMOVUPS        Y2, 32(BX)(SI*1)
+	VMOVUPS        Y4, 32(BX)(SI*2)
+	VMOVUPS        Y6, 32(R8)
+	ADDQ           $0x00000040, BX
+	ADDQ           $0x00000040, R8
+	DECQ           panels+64(FP)
+	JNE            panel
+	VZEROUPPER
+	RET
+
+// func mulK6x1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mulK6x1(SB), NOSPLIT, $8-72
+	MOVQ code+32(FP), AX
+	MOVQ steps+40(FP), CX
+	MOVQ scales+48(FP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ ldd+8(FP), SI
+	MOVQ blocks+56(FP), DI
+	SHLQ $0x02, SI
+	MOVQ DI, SI
+	SHLQ $0x05, SI
+	SHLQ $0x03, DI
+	MOVQ q+16(FP), R8
+	MOVQ meta+24(FP), R9
+
+panel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y2, Y2, Y2
+	MOVQ   blocks+56(FP), R10
+	SHRQ   $0x03, R10
+	MOVQ   R10, (SP)
+
+wholesuper:
+	MOVQ $0x00000008, R10
+
+whole:
+	VMOVDQU        (AX), Y1
+	VPABSB         Y1, Y3
+	VPBROADCASTD   (R8), Y4
+	VPSIGNB        Y1, Y4, Y4
+	VPMADDUBSW     Y4, Y3, Y1
+	VMOVDQU        64(AX), Y3
+	VPABSB         Y3, Y4
+	VPBROADCASTD   4(R8), Y5
+	VPSIGNB        Y3, Y5, Y5
+	VPMADDUBSW     Y5, Y4, Y5
+	VPADDW         Y5, Y1, Y1
+	VMOVDQU        128(AX), Y3
+	VPABSB         Y3, Y4
+	VPBROADCASTD   8(R8), Y5
+	VPSIGNB        Y3, Y5, Y5
+	VPMADDUBSW     Y5, Y4, Y5
+	VPADDW         Y5, Y1, Y1
+	VMOVDQU        192(AX), Y3
+	VPABSB         Y3, Y4
+	VPBROADCASTD   12(R8), Y5
+	VPSIGNB        Y3, Y5, Y5
+	VPMADDUBSW     Y5, Y4, Y5
+	VPADDW         Y5, Y1, Y1
+	VBROADCASTI128 (CX), Y3
+	VPSHUFB        spread0High<>+0(SB), Y3, Y3
+	VPSRAW         $0x08, Y3, Y3
+	VPMADDWD       Y1, Y3, Y1
+	VMOVDQU        256(AX), Y3
+	VPABSB         Y3, Y4
+	VPBROADCASTD   16(R8), Y5
+	VPSIGNB        Y3, Y5, Y5
+	VPMADDUBSW     Y5, Y4, Y3
+	VMOVDQU        320(AX), Y4
+	VPABSB         Y4, Y5
+	VPBROADCASTD   20(R8), Y6
+	VPSIGNB        Y4, Y6, Y6
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y3, Y3
+	VMOVDQU        384(AX), Y4
+	VPABSB         Y4, Y5
+	VPBROADCASTD   24(R8), Y6
+	VPSIGNB        Y4, Y6, Y6
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y3, Y3
+	VMOVDQU        448(AX), Y4
+	VPABSB         Y4, Y5
+	VPBROADCASTD   28(R8), Y6
+	VPSIGNB        Y4, Y6, Y6
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y3, Y3
+	VBROADCASTI128 16(CX), Y4
+	VPSHUFB        spread0High<>+0(SB), Y4, Y4
+	VPSRAW         $0x08, Y4, Y4
+	VPMADDWD       Y3, Y4, Y3
+	VPADDD         Y3, Y1, Y1
+	VMOVDQU        32(AX), Y3
+	VPABSB         Y3, Y4
+	VPBROADCASTD   (R8), Y5
+	VPSIGNB        Y3, Y5, Y5
+	VPMADDUBSW     Y5, Y4, Y3
+	VMOVDQU        96(AX), Y4
+	VPABSB         Y4, Y5
+	VPBROADCASTD   4(R8), Y6
+	VPSIGNB        Y4, Y6, Y6
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y3, Y3
+	VMOVDQU        160(AX), Y4
+	VPABSB         Y4, Y5
+	VPBROADCASTD   8(R8), Y6
+	VPSIGNB        Y4, Y6, Y6
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y3, Y3
+	VMOVDQU        224(AX), Y4
+	VPABSB         Y4, Y5
+	VPBROADCASTD   12(R8), Y6
+	VPSIGNB        Y4, Y6, Y6
+	VPMADDUBSW     Y6, Y5, Y6
+	VPADDW         Y6, Y3, Y3
+	VBROADCASTI128 (CX), Y4
+	VPSHUFB        spread1High<>+0(SB), Y4, Y4
+	VPSRAW         $0x08, Y4, Y4
+	VPMADDWD       Y3, Y4, Y3
+	VMOVDQU        288(AX), Y4
+	VPABSB         Y4, Y5
+	VPBROADCASTD   16(R8), Y6
+	VPSIGNB        Y4, Y6, Y6
+	VPMADDUBSW     Y6, Y5, Y4
+	VMOVDQU        352(AX), Y5
+	VPABSB         Y5, Y6
+	VPBROADCASTD   20(R8), Y7
+	VPSIGNB        Y5, Y7, Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y4, Y4
+	VMOVDQU        416(AX), Y5
+	VPABSB         Y5, Y6
+	VPBROADCASTD   24(R8), Y7
+	VPSIGNB        Y5, Y7, Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y4, Y4
+	VMOVDQU        480(AX), Y5
+	VPABSB         Y5, Y6
+	VPBROADCASTD   28(R8), Y7
+	VPSIGNB        Y5, Y7, Y7
+	VPMADDUBSW     Y7, Y6, Y7
+	VPADDW         Y7, Y4, Y4
+	VBROADCASTI128 16(CX), Y5
+	VPSHUFB        spread1High<>+0(SB), Y5, Y5
+	VPSRAW         $0x08, Y5, Y5
+	VPMADDWD       Y4, Y5, Y4
+	VPADDD         Y4, Y3, Y3
+	VCVTPH2PS      (DX), Y4
+	VBROADCASTSS   (R9), Y5
+	VMULPS         Y5, Y4, Y5
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         Y5, Y1, Y5
+	VADDPS         Y5, Y0, Y0
+	VCVTPH2PS      16(DX), Y1
+	VBROADCASTSS   (R9), Y4
+	VMULPS         Y4, Y1, Y4
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         Y4, Y3, Y4
+	VADDPS         Y4, Y2, Y2
+	ADDQ           $0x00000200, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R8
+	ADDQ           $0x08, R9
+	DECQ           R10
+	JNE            whole
+	ADDQ           $0x20, DX
+	DECQ           (SP)
+	JNE            wholesuper
+	SUBQ           SI, R8
+	SUBQ           DI, R9
+	VMOVUPS        Y0, (BX)
+	VMOVUPS        Y2, 32(BX)
+	ADDQ           $0x00000040, BX
+	DECQ           panels+64(FP)
+	JNE            panel
+	VZEROUPPER
+	RET
+
+DATA spread0High<>+0(SB)/4, $0x00800080
+DATA spread0High<>+4(SB)/4, $0x01800180
+DATA spread0High<>+8(SB)/4, $0x02800280
+DATA spread0High<>+12(SB)/4, $0x03800380
+DATA spread0High<>+16(SB)/4, $0x04800480
+DATA spread0High<>+20(SB)/4, $0x05800580
+DATA spread0High<>+24(SB)/4, $0x06800680
+DATA spread0High<>+28(SB)/4, $0x07800780
+GLOBL spread0High<>(SB), RODATA|NOPTR, $32
+
+DATA spread1High<>+0(SB)/4, $0x08800880
+DATA spread1High<>+4(SB)/4, $0x09800980
+DATA spread1High<>+8(SB)/4, $0x0a800a80
+DATA spread1High<>+12(SB)/4, $0x0b800b80
+DATA spread1High<>+16(SB)/4, $0x0c800c80
+DATA spread1High<>+20(SB)/4, $0x0d800d80
+DATA spread1High<>+24(SB)/4, $0x0e800e80
+DATA spread1High<>+28(SB)/4, $0x0f800f80
+GLOBL spread1High<>(SB), RODATA|NOPTR, $32
+
+// func mulK6x2(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mulK6x2(SB), NOSPLIT, $8-72
+	MOVQ code+32(FP), AX
+	MOVQ steps+40(FP), CX
+	MOVQ scales+48(FP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ ldd+8(FP), SI
+	MOVQ blocks+56(FP), DI
+	SHLQ $0x02, SI
+	MOVQ DI, R8
+	SHLQ $0x05, R8
+	SHLQ $0x03, DI
+	MOVQ q+16(FP), R9
+	MOVQ meta+24(FP), R10
+
+panel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y2, Y2, Y2
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   blocks+56(FP), R11
+	SHRQ   $0x03, R11
+	MOVQ   R11, (SP)
+
+wholesuper:
+	MOVQ $0x00000008, R11
+
+whole:
+	VMOVDQU        (AX), Y3
+	VPABSB         Y3, Y5
+	VPBROADCASTD   (R9), Y1
+	VPSIGNB        Y3, Y1, Y1
+	VPMADDUBSW     Y1, Y5, Y1
+	VPBROADCASTD   (R9)(R8*1), Y7
+	VPSIGNB        Y3, Y7, Y7
+	VPMADDUBSW     Y7, Y5, Y3
+	VMOVDQU        64(AX), Y5
+	VPABSB         Y5, Y7
+	VPBROADCASTD   4(R9), Y8
+	VPSIGNB        Y5, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   4(R9)(R8*1), Y8
+	VPSIGNB        Y5, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VMOVDQU        128(AX), Y5
+	VPABSB         Y5, Y7
+	VPBROADCASTD   8(R9), Y8
+	VPSIGNB        Y5, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   8(R9)(R8*1), Y8
+	VPSIGNB        Y5, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VMOVDQU        192(AX), Y5
+	VPABSB         Y5, Y7
+	VPBROADCASTD   12(R9), Y8
+	VPSIGNB        Y5, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   12(R9)(R8*1), Y8
+	VPSIGNB        Y5, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VBROADCASTI128 (CX), Y5
+	VPSHUFB        spread0High<>+0(SB), Y5, Y5
+	VPSRAW         $0x08, Y5, Y5
+	VPMADDWD       Y1, Y5, Y1
+	VPMADDWD       Y3, Y5, Y5
+	VMOVDQU        256(AX), Y3
+	VPABSB         Y3, Y7
+	VPBROADCASTD   16(R9), Y8
+	VPSIGNB        Y3, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPBROADCASTD   16(R9)(R8*1), Y9
+	VPSIGNB        Y3, Y9, Y9
+	VPMADDUBSW     Y9, Y7, Y3
+	VMOVDQU        320(AX), Y7
+	VPABSB         Y7, Y9
+	VPBROADCASTD   20(R9), Y10
+	VPSIGNB        Y7, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y8, Y8
+	VPBROADCASTD   20(R9)(R8*1), Y10
+	VPSIGNB        Y7, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VMOVDQU        384(AX), Y7
+	VPABSB         Y7, Y9
+	VPBROADCASTD   24(R9), Y10
+	VPSIGNB        Y7, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y8, Y8
+	VPBROADCASTD   24(R9)(R8*1), Y10
+	VPSIGNB        Y7, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VMOVDQU        448(AX), Y7
+	VPABSB         Y7, Y9
+	VPBROADCASTD   28(R9), Y10
+	VPSIGNB        Y7, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y8, Y8
+	VPBROADCASTD   28(R9)(R8*1), Y10
+	VPSIGNB        Y7, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VBROADCASTI128 16(CX), Y7
+	VPSHUFB        spread0High<>+0(SB), Y7, Y7
+	VPSRAW         $0x08, Y7, Y7
+	VPMADDWD       Y8, Y7, Y8
+	VPADDD         Y8, Y1, Y1
+	VPMADDWD       Y3, Y7, Y3
+	VPADDD         Y3, Y5, Y5
+	VMOVDQU        32(AX), Y7
+	VPABSB         Y7, Y8
+	VPBROADCASTD   (R9), Y3
+	VPSIGNB        Y7, Y3, Y3
+	VPMADDUBSW     Y3, Y8, Y3
+	VPBROADCASTD   (R9)(R8*1), Y9
+	VPSIGNB        Y7, Y9, Y9
+	VPMADDUBSW     Y9, Y8, Y7
+	VMOVDQU        96(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   4(R9), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   4(R9)(R8*1), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VMOVDQU        160(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   8(R9), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   8(R9)(R8*1), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VMOVDQU        224(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   12(R9), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   12(R9)(R8*1), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VBROADCASTI128 (CX), Y8
+	VPSHUFB        spread1High<>+0(SB), Y8, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VPMADDWD       Y3, Y8, Y3
+	VPMADDWD       Y7, Y8, Y7
+	VMOVDQU        288(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   16(R9), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPBROADCASTD   16(R9)(R8*1), Y11
+	VPSIGNB        Y8, Y11, Y11
+	VPMADDUBSW     Y11, Y9, Y8
+	VMOVDQU        352(AX), Y9
+	VPABSB         Y9, Y11
+	VPBROADCASTD   20(R9), Y12
+	VPSIGNB        Y9, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPADDW         Y12, Y10, Y10
+	VPBROADCASTD   20(R9)(R8*1), Y12
+	VPSIGNB        Y9, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPADDW         Y12, Y8, Y8
+	VMOVDQU        416(AX), Y9
+	VPABSB         Y9, Y11
+	VPBROADCASTD   24(R9), Y12
+	VPSIGNB        Y9, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPADDW         Y12, Y10, Y10
+	VPBROADCASTD   24(R9)(R8*1), Y12
+	VPSIGNB        Y9, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPADDW         Y12, Y8, Y8
+	VMOVDQU        480(AX), Y9
+	VPABSB         Y9, Y11
+	VPBROADCASTD   28(R9), Y12
+	VPSIGNB        Y9, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPADDW         Y12, Y10, Y10
+	VPBROADCASTD   28(R9)(R8*1), Y12
+	VPSIGNB        Y9, Y12, Y12
+	VPMADDUBSW     Y12, Y11, Y12
+	VPADDW         Y12, Y8, Y8
+	VBROADCASTI128 16(CX), Y9
+	VPSHUFB        spread1High<>+0(SB), Y9, Y9
+	VPSRAW         $0x08, Y9, Y9
+	VPMADDWD       Y10, Y9, Y10
+	VPADDD         Y10, Y3, Y3
+	VPMADDWD       Y8, Y9, Y8
+	VPADDD         Y8, Y7, Y7
+	VCVTPH2PS      (DX), Y8
+	VBROADCASTSS   (R10), Y9
+	VMULPS         Y9, Y8, Y9
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         Y9, Y1, Y9
+	VADDPS         Y9, Y0, Y0
+	VBROADCASTSS   (R10)(DI*1), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y1, Y5, Y1
+	VADDPS         Y1, Y4, Y4
+	VCVTPH2PS      16(DX), Y1
+	VBROADCASTSS   (R10), Y5
+	VMULPS         Y5, Y1, Y5
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         Y5, Y3, Y5
+	VADDPS         Y5, Y2, Y2
+	VBROADCASTSS   (R10)(DI*1), Y3
+	VMULPS         Y3, Y1, Y3
+	VCVTDQ2PS      Y7, Y7
+	VMULPS         Y3, Y7, Y3
+	VADDPS         Y3, Y6, Y6
+	ADDQ           $0x00000200, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R9
+	ADDQ           $0x08, R10
+	DECQ           R11
+	JNE            whole
+	ADDQ           $0x20, DX
+	DECQ           (SP)
+	JNE            wholesuper
+	SUBQ           R8, R9
+	SUBQ           DI, R10
+	VMOVUPS        Y0, (BX)
+	VMOVUPS        Y2, 32(BX)
+	VMOVUPS        Y4, (BX)(SI*1)
+	VMOVUPS        Y6, 32(BX)(SI*1)
+	ADDQ           $0x00000040, BX
+	DECQ           panels+64(FP)
+	JNE            panel
+	VZEROUPPER
+	RET
+
+// func mulK6x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mulK6x3(SB), NOSPLIT, $8-72
+	MOVQ code+32(FP), AX
+	MOVQ steps+40(FP), CX
+	MOVQ scales+48(FP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ ldd+8(FP), SI
+	MOVQ blocks+56(FP), DI
+	SHLQ $0x02, SI
+	MOVQ DI, R8
+	SHLQ $0x05, R8
+	SHLQ $0x03, DI
+	MOVQ q+16(FP), R9
+	MOVQ meta+24(FP), R10
+
+panel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y2, Y2, Y2
+	VXORPS Y4, Y4, Y4
+	MOVQ   blocks+56(FP), R11
+	SHRQ   $0x03, R11
+	MOVQ   R11, (SP)
+
+lowsuper:
+	MOVQ $0x00000008, R11
+
+low:
+	VMOVDQU        (AX), Y5
+	VPABSB         Y5, Y6
+	VPBROADCASTD   (R9), Y1
+	VPSIGNB        Y5, Y1, Y1
+	VPMADDUBSW     Y1, Y6, Y1
+	VPBROADCASTD   (R9)(R8*1), Y3
+	VPSIGNB        Y5, Y3, Y3
+	VPMADDUBSW     Y3, Y6, Y3
+	VPBROADCASTD   (R9)(R8*2), Y7
+	VPSIGNB        Y5, Y7, Y7
+	VPMADDUBSW     Y7, Y6, Y5
+	VMOVDQU        64(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   4(R9), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   4(R9)(R8*1), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   4(R9)(R8*2), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y5, Y5
+	VMOVDQU        128(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   8(R9), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   8(R9)(R8*1), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   8(R9)(R8*2), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y5, Y5
+	VMOVDQU        192(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   12(R9), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   12(R9)(R8*1), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   12(R9)(R8*2), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y5, Y5
+	VBROADCASTI128 (CX), Y6
+	VPSHUFB        spread0High<>+0(SB), Y6, Y6
+	VPSRAW         $0x08, Y6, Y6
+	VPMADDWD       Y1, Y6, Y1
+	VPMADDWD       Y3, Y6, Y3
+	VPMADDWD       Y5, Y6, Y5
+	VMOVDQU        256(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   16(R9), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPBROADCASTD   16(R9)(R8*1), Y9
+	VPSIGNB        Y6, Y9, Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPBROADCASTD   16(R9)(R8*2), Y10
+	VPSIGNB        Y6, Y10, Y10
+	VPMADDUBSW     Y10, Y7, Y6
+	VMOVDQU        320(AX), Y7
+	VPABSB         Y7, Y10
+	VPBROADCASTD   20(R9), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   20(R9)(R8*1), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y9, Y9
+	VPBROADCASTD   20(R9)(R8*2), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y6, Y6
+	VMOVDQU        384(AX), Y7
+	VPABSB         Y7, Y10
+	VPBROADCASTD   24(R9), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   24(R9)(R8*1), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y9, Y9
+	VPBROADCASTD   24(R9)(R8*2), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y6, Y6
+	VMOVDQU        448(AX), Y7
+	VPABSB         Y7, Y10
+	VPBROADCASTD   28(R9), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   28(R9)(R8*1), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y9, Y9
+	VPBROADCASTD   28(R9)(R8*2), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y6, Y6
+	VBROADCASTI128 16(CX), Y7
+	VPSHUFB        spread0High<>+0(SB), Y7, Y7
+	VPSRAW         $0x08, Y7, Y7
+	VPMADDWD       Y8, Y7, Y8
+	VPADDD         Y8, Y1, Y1
+	VPMADDWD       Y9, Y7, Y9
+	VPADDD         Y9, Y3, Y3
+	VPMADDWD       Y6, Y7, Y6
+	VPADDD         Y6, Y5, Y5
+	VCVTPH2PS      (DX), Y6
+	VBROADCASTSS   (R10), Y7
+	VMULPS         Y7, Y6, Y7
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         Y7, Y1, Y7
+	VADDPS         Y7, Y0, Y0
+	VBROADCASTSS   (R10)(DI*1), Y1
+	VMULPS         Y1, Y6, Y1
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         Y1, Y3, Y1
+	VADDPS         Y1, Y2, Y2
+	VBROADCASTSS   (R10)(DI*2), Y1
+	VMULPS         Y1, Y6, Y1
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y1, Y5, Y1
+	VADDPS         Y1, Y4, Y4
+	ADDQ           $0x00000200, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R9
+	ADDQ           $0x08, R10
+	DECQ           R11
+	JNE            low
+	ADDQ           $0x20, DX
+	DECQ           (SP)
+	JNE            lowsuper
+	SUBQ           R8, R9
+	SUBQ           DI, R10
+	VMOVUPS        Y0, (BX)
+	VMOVUPS        Y2, (BX)(SI*1)
+	VMOVUPS        Y4, (BX)(SI*2)
+	IMUL3Q         $0x00000010, R8, R11
+	SUBQ           R11, AX
+	SUBQ           R8, CX
+	IMUL3Q         $0x00000004, R8, R11
+	SHRQ           $0x05, R11
+	SUBQ           R11, DX
+	VXORPS         Y0, Y0, Y0
+	VXORPS         Y2, Y2, Y2
+	VXORPS         Y4, Y4, Y4
+	MOVQ           blocks+56(FP), R11
+	SHRQ           $0x03, R11
+	MOVQ           R11, (SP)
+
+highsuper:
+	MOVQ $0x00000008, R11
+
+high:
+	VMOVDQU        32(AX), Y5
+	VPABSB         Y5, Y6
+	VPBROADCASTD   (R9), Y1
+	VPSIGNB        Y5, Y1, Y1
+	VPMADDUBSW     Y1, Y6, Y1
+	VPBROADCASTD   (R9)(R8*1), Y3
+	VPSIGNB        Y5, Y3, Y3
+	VPMADDUBSW     Y3, Y6, Y3
+	VPBROADCASTD   (R9)(R8*2), Y7
+	VPSIGNB        Y5, Y7, Y7
+	VPMADDUBSW     Y7, Y6, Y5
+	VMOVDQU        96(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   4(R9), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   4(R9)(R8*1), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   4(R9)(R8*2), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y5, Y5
+	VMOVDQU        160(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   8(R9), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   8(R9)(R8*1), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   8(R9)(R8*2), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y5, Y5
+	VMOVDQU        224(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   12(R9), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y1, Y1
+	VPBROADCASTD   12(R9)(R8*1), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y3, Y3
+	VPBROADCASTD   12(R9)(R8*2), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPADDW         Y8, Y5, Y5
+	VBROADCASTI128 (CX), Y6
+	VPSHUFB        spread1High<>+0(SB), Y6, Y6
+	VPSRAW         $0x08, Y6, Y6
+	VPMADDWD       Y1, Y6, Y1
+	VPMADDWD       Y3, Y6, Y3
+	VPMADDWD       Y5, Y6, Y5
+	VMOVDQU        288(AX), Y6
+	VPABSB         Y6, Y7
+	VPBROADCASTD   16(R9), Y8
+	VPSIGNB        Y6, Y8, Y8
+	VPMADDUBSW     Y8, Y7, Y8
+	VPBROADCASTD   16(R9)(R8*1), Y9
+	VPSIGNB        Y6, Y9, Y9
+	VPMADDUBSW     Y9, Y7, Y9
+	VPBROADCASTD   16(R9)(R8*2), Y10
+	VPSIGNB        Y6, Y10, Y10
+	VPMADDUBSW     Y10, Y7, Y6
+	VMOVDQU        352(AX), Y7
+	VPABSB         Y7, Y10
+	VPBROADCASTD   20(R9), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   20(R9)(R8*1), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y9, Y9
+	VPBROADCASTD   20(R9)(R8*2), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y6, Y6
+	VMOVDQU        416(AX), Y7
+	VPABSB         Y7, Y10
+	VPBROADCASTD   24(R9), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   24(R9)(R8*1), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y9, Y9
+	VPBROADCASTD   24(R9)(R8*2), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y6, Y6
+	VMOVDQU        480(AX), Y7
+	VPABSB         Y7, Y10
+	VPBROADCASTD   28(R9), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y8, Y8
+	VPBROADCASTD   28(R9)(R8*1), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y9, Y9
+	VPBROADCASTD   28(R9)(R8*2), Y11
+	VPSIGNB        Y7, Y11, Y11
+	VPMADDUBSW     Y11, Y10, Y11
+	VPADDW         Y11, Y6, Y6
+	VBROADCASTI128 16(CX), Y7
+	VPSHUFB        spread1High<>+0(SB), Y7, Y7
+	VPSRAW         $0x08, Y7, Y7
+	VPMADDWD       Y8, Y7, Y8
+	VPADDD         Y8, Y1, Y1
+	VPMADDWD       Y9, Y7, Y9
+	VPADDD         Y9, Y3, Y3
+	VPMADDWD       Y6, Y7, Y6
+	VPADDD         Y6, Y5, Y5
+	VCVTPH2PS      16(DX), Y6
+	VBROADCASTSS   (R10), Y7
+	VMULPS         Y7, Y6, Y7
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         Y7, Y1, Y7
+	VADDPS         Y7, Y0, Y0
+	VBROADCASTSS   (R10)(DI*1), Y1
+	VMULPS         Y1, Y6, Y1
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         Y1, Y3, Y1
+	VADDPS         Y1, Y2, Y2
+	VBROADCASTSS   (R10)(DI*2), Y1
+	VMULPS         Y1, Y6, Y1
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y1, Y5, Y1
+	VADDPS         Y1, Y4, Y4
+	ADDQ           $0x00000200, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R9
+	ADDQ           $0x08, R10
+	DECQ           R11
+	JNE            high
+	ADDQ           $0x20, DX
+	DECQ           (SP)
+	JNE            highsuper
+	SUBQ           R8, R9
+	SUBQ           DI, R10
+	VMOVUPS        Y0, 32(BX)
+	VMOVUPS        Y2, 32(BX)(SI*1)
+	VMOVUPS        Y4, 32(BX)(SI*2)
+	ADDQ           $0x00000040, BX
+	DECQ           panels+64(FP)
+	JNE            panel
+	VZEROUPPER
+	RET
+
+// func mulK6x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mulK6x4(SB), NOSPLIT, $8-72
+	MOVQ code+32(FP), AX
+	MOVQ steps+40(FP), CX
+	MOVQ scales+48(FP), DX
+	MOVQ dst+0(FP), BX
+	MOVQ ldd+8(FP), SI
+	MOVQ blocks+56(FP), DI
+	SHLQ $0x02, SI
+	LEAQ (SI)(SI*2), R8
+	ADDQ BX, R8
+	MOVQ DI, R9
+	SHLQ $0x05, R9
+	SHLQ $0x03, DI
+	MOVQ q+16(FP), R10
+	LEAQ (R9)(R9*2), R11
+	ADDQ R10, R11
+	MOVQ meta+24(FP), R12
+	LEAQ (DI)(DI*2), R13
+	ADDQ R12, R13
+
+panel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y2, Y2, Y2
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   blocks+56(FP), R14
+	SHRQ   $0x03, R14
+	MOVQ   R14, (SP)
+
+lowsuper:
+	MOVQ $0x00000008, R14
+
+low:
+	VMOVDQU        (AX), Y7
+	VPABSB         Y7, Y8
+	VPBROADCASTD   (R10), Y1
+	VPSIGNB        Y7, Y1, Y1
+	VPMADDUBSW     Y1, Y8, Y1
+	VPBROADCASTD   (R10)(R9*1), Y3
+	VPSIGNB        Y7, Y3, Y3
+	VPMADDUBSW     Y3, Y8, Y3
+	VPBROADCASTD   (R10)(R9*2), Y5
+	VPSIGNB        Y7, Y5, Y5
+	VPMADDUBSW     Y5, Y8, Y5
+	VPBROADCASTD   (R11), Y9
+	VPSIGNB        Y7, Y9, Y9
+	VPMADDUBSW     Y9, Y8, Y7
+	VMOVDQU        64(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   4(R10), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   4(R10)(R9*1), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   4(R10)(R9*2), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   4(R11), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VMOVDQU        128(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   8(R10), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   8(R10)(R9*1), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   8(R10)(R9*2), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   8(R11), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VMOVDQU        192(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   12(R10), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   12(R10)(R9*1), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   12(R10)(R9*2), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   12(R11), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VBROADCASTI128 (CX), Y8
+	VPSHUFB        spread0High<>+0(SB), Y8, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VPMADDWD       Y1, Y8, Y1
+	VPMADDWD       Y3, Y8, Y3
+	VPMADDWD       Y5, Y8, Y5
+	VPMADDWD       Y7, Y8, Y7
+	VMOVDQU        256(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   16(R10), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPBROADCASTD   16(R10)(R9*1), Y11
+	VPSIGNB        Y8, Y11, Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPBROADCASTD   16(R10)(R9*2), Y12
+	VPSIGNB        Y8, Y12, Y12
+	VPMADDUBSW     Y12, Y9, Y12
+	VPBROADCASTD   16(R11), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y9, Y8
+	VMOVDQU        320(AX), Y9
+	VPABSB         Y9, Y13
+	VPBROADCASTD   20(R10), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y10, Y10
+	VPBROADCASTD   20(R10)(R9*1), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y11, Y11
+	VPBROADCASTD   20(R10)(R9*2), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y12, Y12
+	VPBROADCASTD   20(R11), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y8, Y8
+	VMOVDQU        384(AX), Y9
+	VPABSB         Y9, Y13
+	VPBROADCASTD   24(R10), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y10, Y10
+	VPBROADCASTD   24(R10)(R9*1), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y11, Y11
+	VPBROADCASTD   24(R10)(R9*2), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y12, Y12
+	VPBROADCASTD   24(R11), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y8, Y8
+	VMOVDQU        448(AX), Y9
+	VPABSB         Y9, Y13
+	VPBROADCASTD   28(R10), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y10, Y10
+	VPBROADCASTD   28(R10)(R9*1), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y11, Y11
+	VPBROADCASTD   28(R10)(R9*2), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y12, Y12
+	VPBROADCASTD   28(R11), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y8, Y8
+	VBROADCASTI128 16(CX), Y9
+	VPSHUFB        spread0High<>+0(SB), Y9, Y9
+	VPSRAW         $0x08, Y9, Y9
+	VPMADDWD       Y10, Y9, Y10
+	VPADDD         Y10, Y1, Y1
+	VPMADDWD       Y11, Y9, Y11
+	VPADDD         Y11, Y3, Y3
+	VPMADDWD       Y12, Y9, Y12
+	VPADDD         Y12, Y5, Y5
+	VPMADDWD       Y8, Y9, Y8
+	VPADDD         Y8, Y7, Y7
+	VCVTPH2PS      (DX), Y8
+	VBROADCASTSS   (R12), Y9
+	VMULPS         Y9, Y8, Y9
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         Y9, Y1, Y9
+	VADDPS         Y9, Y0, Y0
+	VBROADCASTSS   (R12)(DI*1), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         Y1, Y3, Y1
+	VADDPS         Y1, Y2, Y2
+	VBROADCASTSS   (R12)(DI*2), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y1, Y5, Y1
+	VADDPS         Y1, Y4, Y4
+	VBROADCASTSS   (R13), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y7, Y7
+	VMULPS         Y1, Y7, Y1
+	VADDPS         Y1, Y6, Y6
+	ADDQ           $0x00000200, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R10
+	ADDQ           $0x20, R11
+	ADDQ           $0x08, R12
+	ADDQ           $0x08, R13
+	DECQ           R14
+	JNE            low
+	ADDQ           $0x20, DX
+	DECQ           (SP)
+	JNE            lowsuper
+	SUBQ           R9, R10
+	SUBQ           R9, R11
+	SUBQ           DI, R12
+	SUBQ           DI, R13
+	VMOVUPS        Y0, (BX)
+	VMOVUPS        Y2, (BX)(SI*1)
+	VMOVUPS        Y4, (BX)(SI*2)
+	VMOVUPS        Y6, (R8)
+	IMUL3Q         $0x00000010, R9, R14
+	SUBQ           R14, AX
+	SUBQ           R9, CX
+	IMUL3Q         $0x00000004, R9, R14
+	SHRQ           $0x05, R14
+	SUBQ           R14, DX
+	VXORPS         Y0, Y0, Y0
+	VXORPS         Y2, Y2, Y2
+	VXORPS         Y4, Y4, Y4
+	VXORPS         Y6, Y6, Y6
+	MOVQ           blocks+56(FP), R14
+	SHRQ           $0x03, R14
+	MOVQ           R14, (SP)
+
+highsuper:
+	MOVQ $0x00000008, R14
+
+high:
+	VMOVDQU        32(AX), Y7
+	VPABSB         Y7, Y8
+	VPBROADCASTD   (R10), Y1
+	VPSIGNB        Y7, Y1, Y1
+	VPMADDUBSW     Y1, Y8, Y1
+	VPBROADCASTD   (R10)(R9*1), Y3
+	VPSIGNB        Y7, Y3, Y3
+	VPMADDUBSW     Y3, Y8, Y3
+	VPBROADCASTD   (R10)(R9*2), Y5
+	VPSIGNB        Y7, Y5, Y5
+	VPMADDUBSW     Y5, Y8, Y5
+	VPBROADCASTD   (R11), Y9
+	VPSIGNB        Y7, Y9, Y9
+	VPMADDUBSW     Y9, Y8, Y7
+	VMOVDQU        96(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   4(R10), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   4(R10)(R9*1), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   4(R10)(R9*2), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   4(R11), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VMOVDQU        160(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   8(R10), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   8(R10)(R9*1), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   8(R10)(R9*2), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   8(R11), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VMOVDQU        224(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   12(R10), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y1, Y1
+	VPBROADCASTD   12(R10)(R9*1), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y3, Y3
+	VPBROADCASTD   12(R10)(R9*2), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y5, Y5
+	VPBROADCASTD   12(R11), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPADDW         Y10, Y7, Y7
+	VBROADCASTI128 (CX), Y8
+	VPSHUFB        spread1High<>+0(SB), Y8, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VPMADDWD       Y1, Y8, Y1
+	VPMADDWD       Y3, Y8, Y3
+	VPMADDWD       Y5, Y8, Y5
+	VPMADDWD       Y7, Y8, Y7
+	VMOVDQU        288(AX), Y8
+	VPABSB         Y8, Y9
+	VPBROADCASTD   16(R10), Y10
+	VPSIGNB        Y8, Y10, Y10
+	VPMADDUBSW     Y10, Y9, Y10
+	VPBROADCASTD   16(R10)(R9*1), Y11
+	VPSIGNB        Y8, Y11, Y11
+	VPMADDUBSW     Y11, Y9, Y11
+	VPBROADCASTD   16(R10)(R9*2), Y12
+	VPSIGNB        Y8, Y12, Y12
+	VPMADDUBSW     Y12, Y9, Y12
+	VPBROADCASTD   16(R11), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y9, Y8
+	VMOVDQU        352(AX), Y9
+	VPABSB         Y9, Y13
+	VPBROADCASTD   20(R10), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y10, Y10
+	VPBROADCASTD   20(R10)(R9*1), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y11, Y11
+	VPBROADCASTD   20(R10)(R9*2), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y12, Y12
+	VPBROADCASTD   20(R11), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y8, Y8
+	VMOVDQU        416(AX), Y9
+	VPABSB         Y9, Y13
+	VPBROADCASTD   24(R10), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y10, Y10
+	VPBROADCASTD   24(R10)(R9*1), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y11, Y11
+	VPBROADCASTD   24(R10)(R9*2), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y12, Y12
+	VPBROADCASTD   24(R11), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y8, Y8
+	VMOVDQU        480(AX), Y9
+	VPABSB         Y9, Y13
+	VPBROADCASTD   28(R10), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y10, Y10
+	VPBROADCASTD   28(R10)(R9*1), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y11, Y11
+	VPBROADCASTD   28(R10)(R9*2), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y12, Y12
+	VPBROADCASTD   28(R11), Y14
+	VPSIGNB        Y9, Y14, Y14
+	VPMADDUBSW     Y14, Y13, Y14
+	VPADDW         Y14, Y8, Y8
+	VBROADCASTI128 16(CX), Y9
+	VPSHUFB        spread1High<>+0(SB), Y9, Y9
+	VPSRAW         $0x08, Y9, Y9
+	VPMADDWD       Y10, Y9, Y10
+	VPADDD         Y10, Y1, Y1
+	VPMADDWD       Y11, Y9, Y11
+	VPADDD         Y11, Y3, Y3
+	VPMADDWD       Y12, Y9, Y12
+	VPADDD         Y12, Y5, Y5
+	VPMADDWD       Y8, Y9, Y8
+	VPADDD         Y8, Y7, Y7
+	VCVTPH2PS      16(DX), Y8
+	VBROADCASTSS   (R12), Y9
+	VMULPS         Y9, Y8, Y9
+	VCVTDQ2PS      Y1, Y1
+	VMULPS         Y9, Y1, Y9
+	VADDPS         Y9, Y0, Y0
+	VBROADCASTSS   (R12)(DI*1), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y3, Y3
+	VMULPS         Y1, Y3, Y1
+	VADDPS         Y1, Y2, Y2
+	VBROADCASTSS   (R12)(DI*2), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y5, Y5
+	VMULPS         Y1, Y5, Y1
+	VADDPS         Y1, Y4, Y4
+	VBROADCASTSS   (R13), Y1
+	VMULPS         Y1, Y8, Y1
+	VCVTDQ2PS      Y7, Y7
+	VMULPS         Y1, Y7, Y1
+	VADDPS         Y1, Y6, Y6
+	ADDQ           $0x00000200, AX
+	ADDQ           $0x20, CX
+	ADDQ           $0x20, R10
+	ADDQ           $0x20, R11
+	ADDQ           $0x08, R12
+	ADDQ           $0x08, R13
+	DECQ           R14
+	JNE            high
+	ADDQ           $0x20, DX
+	DECQ           (SP)
+	JNE            highsuper
+	SUBQ           R9, R10
+	SUBQ           R9, R11
+	SUBQ           DI, R12
+	SUBQ           DI, R13
+	VMOVUPS        Y0, 32(BX)
+	VMOVUPS        Y2, 32(BX)(SI*1)
+	VMOVUPS        Y4, 32(BX)(SI*2)
+	VMOVUPS        Y6, 32(R8)
+	ADDQ           $0x00000040, BX
+	ADDQ           $0x00000040, R8
+	DECQ           panels+64(FP)
+	JNE            panel
+	VZEROUPPER
+	RET
+
 // func quantiseRowAVX2(q *int8, abs *int8, meta *float32, x *float32, blocks int)
 // Requires: AVX, AVX2
 TEXT ·quantiseRowAVX2(SB), NOSPLIT, $0-40

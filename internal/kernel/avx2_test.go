@@ -96,13 +96,16 @@ func TestProductsEqualPortable(t *testing.T) {
 	r := rand.New(rand.NewPCG(51, 52))
 	for _, f := range allTypes {
 		ks := []int{32, 64, 288}
-		if f.Block() == 1 {
+		switch f.Block() {
+		case 1:
 			ks = []int{1, 2, 3, 4, 5, 7, 32, 61}
+		case superLen:
+			ks = []int{256, 768}
 		}
 		for _, k := range ks {
 			for _, n := range []int{1, 16, 17, 80} {
 				for _, rows := range []int{1, 2, 3, 4, 5, 6, 8, 33} {
-					if rows == 33 && (n != 17 || k > 64) {
+					if rows == 33 && (n != 17 || k > 256) {
 						continue
 					}
 					src := randomWeights(r, f, n, k)
@@ -126,18 +129,24 @@ func TestProductsEqualPortable(t *testing.T) {
 func TestExtremeCodes(t *testing.T) {
 	needAVX2(t)
 	r := rand.New(rand.NewPCG(53, 54))
-	for _, f := range []Type{Q8_0, Q4_0, Q4_1, Q5_0, Q5_1} {
+	for _, f := range allTypes {
+		if f.Block() == 1 {
+			continue
+		}
+		k := fit(f, 96)
 		for _, code := range []byte{0x00, 0x80, 0x81, 0x7f, 0xff, 0xf0, 0x0f} {
 			for _, sign := range []float32{1, -1, 0} {
-				src := make([]byte, 17*3*f.BlockBytes())
+				src := make([]byte, 17*k/f.Block()*f.BlockBytes())
 				for i := range src {
 					src[i] = code
 				}
 				for i := 0; i < len(src); i += f.BlockBytes() {
-					binary.LittleEndian.PutUint16(src[i:], F32ToF16(1.5))
+					for _, at := range halvesOf(f) {
+						binary.LittleEndian.PutUint16(src[i+at:], F32ToF16(1.5))
+					}
 				}
 				for rows := 1; rows <= 4; rows++ {
-					checkProduct(t, f, 17, 96, rows, src, func() float32 {
+					checkProduct(t, f, 17, k, rows, src, func() float32 {
 						if sign == 0 {
 							return float32(r.IntN(2)*2 - 1)
 						}
@@ -165,7 +174,7 @@ func FuzzProducts(f *testing.F) {
 			return raw[next%len(raw)] ^ byte(next/len(raw))
 		}
 		tp := allTypes[int(format)%len(allTypes)]
-		k, outs, inputs := 64, int(n)%40+1, int(rows)%9+1
+		k, outs, inputs := fit(tp, 64), int(n)%40+1, int(rows)%9+1
 		src := make([]byte, outs*k/tp.Block()*tp.BlockBytes())
 		for i := range src {
 			src[i] = take()

@@ -16,6 +16,10 @@ const qk = 32
 //	q4_1  d2 | m2 | qs16    value = d*u + m
 //	q5_0  d2 | qh4 | qs16   value = d*(u-16)     u in 0..31
 //	q5_1  d2 | m2 | qh4 | qs16  value = d*u + m
+//	iq4_nl  d2 | qs16       value = d*iq4Codes[u]
+
+// iq4Codes are the 16 values of iq4_nl, denser around zero.
+var iq4Codes = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
 // Dequantize expands len(dst) values of format t from the start of src. len(dst) must be a multiple of t.Block() and src must hold that many blocks.
 // Every value is the block's scale times its code, rounded to f32, plus its minimum, rounded again.
@@ -33,6 +37,8 @@ func Dequantize(dst []float32, t Type, src []byte) {
 		for i := range dst {
 			dst[i] = BF16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
 		}
+	case Q3_K, Q4_K, Q5_K, Q6_K:
+		dequantizeSuper(dst, t, src)
 	default:
 		dequantizeBlocks(dst, t, src)
 	}
@@ -82,6 +88,11 @@ func (c *codes) unpack(t Type, b []byte) {
 		c.nibbles(b, 0, 8)
 	case Q4_1:
 		c.nibbles(b, 0, 0)
+	case IQ4_NL:
+		c.nibbles(b, 0, 0)
+		for i, v := range c.q {
+			c.q[i] = iq4Codes[v]
+		}
 	case Q5_0:
 		c.nibbles(b[4:], binary.LittleEndian.Uint32(b), 16)
 	case Q5_1:
@@ -98,7 +109,8 @@ func (c *codes) nibbles(qs []byte, high uint32, zero int8) {
 }
 
 // Quantize packs src into whole blocks of format t; len(src) must be a multiple of t.Block() and dst must hold the blocks. The roundings are those of
-// ggml's reference quantisers, so that a converted file equals the one of other tools byte for byte.
+// ggml's reference quantisers, so that a converted file equals the one of other tools byte for byte; q4_K, q5_K and q6_K are rounded plainly, while those tools
+// search for better scales. q3_K and iq4_nl are not written.
 func Quantize(dst []byte, t Type, src []float32) {
 	switch t {
 	case F32:
@@ -112,6 +124,11 @@ func Quantize(dst []byte, t Type, src []float32) {
 	case BF16:
 		for i, v := range src {
 			binary.LittleEndian.PutUint16(dst[2*i:], F32ToBF16(v))
+		}
+	case Q4_K, Q5_K, Q6_K:
+		size := t.BlockBytes()
+		for b := 0; b*superLen < len(src); b++ {
+			quantizeSuper(dst[b*size:(b+1)*size], t, src[b*superLen:(b+1)*superLen])
 		}
 	default:
 		size := t.BlockBytes()

@@ -149,22 +149,30 @@ func tileBF16(dst []float32, ldd int, x *float32, ldx int, w []uint16, k, rows, 
 	}
 }
 
+// rowBlockBytes is the size of the quantised activations that stay in the second cache while all panels pass.
+const rowBlockBytes = 256 << 10
+
 func mulQuant(dst []float32, ldd int, a quantRows, w quantPanels) {
 	if !useAVX2 {
 		mulQuantGeneric(dst, ldd, a, w)
 		return
 	}
-	code, scale := len(w.code)/w.panels, a.blocks*Panel
+	block := max(4*quantTileRows, rowBlockBytes/(a.blocks*(qk+8)))
+	for r := 0; r < a.rows; {
+		h := tile(a.rows-r, block)
+		mulQuantBlock(dst[r*ldd:], ldd, a.cut(r, h), w)
+		r += h
+	}
+}
+
+// mulQuantBlock takes each panel to all rows, tile after tile.
+func mulQuantBlock(dst []float32, ldd int, a quantRows, w quantPanels) {
 	run := panelRun(a.rows, quantTileRows, a.blocks*qk)
 	for p := 0; p < w.panels; p += run {
-		n := min(run, w.panels-p)
-		part := quantPanels{lay: w.lay, narrow: w.narrow, code: w.code[p*code:], scales: w.scales[p*scale:], panels: n}
-		if w.mins != nil {
-			part.mins = w.mins[p*scale:]
-		}
+		part := w.cut(p, min(run, w.panels-p))
 		for r := 0; r < a.rows; {
 			h := tile(a.rows-r, quantTileRows)
-			tileQuant(dst[r*ldd+p*Panel:], ldd, quantRows{q: a.q[r*a.blocks*qk:], abs: a.abs[r*a.blocks*qk:], meta: a.meta[r*a.blocks:], rows: h, blocks: a.blocks}, part)
+			tileQuant(dst[r*ldd+p*Panel:], ldd, a.cut(r, h), part)
 			r += h
 		}
 	}
@@ -176,8 +184,12 @@ const quantTileRows = 4
 // tileQuant multiplies 1 to 4 rows by a run of panels.
 func tileQuant(dst []float32, ldd int, a quantRows, w quantPanels) {
 	d, q, u, m, c, s, b, n := &dst[0], &a.q[0], &a.abs[0], &a.meta[0].scale, &w.code[0], &w.scales[0], a.blocks, w.panels
+	if w.lay >= layK4 {
+		tileSuper(d, ldd, q, m, c, &w.steps[0], s, b, n, int(w.lay)*8+a.rows)
+		return
+	}
 	var min *uint16
-	if w.mins != nil {
+	if len(w.mins) > 0 {
 		min = &w.mins[0]
 	}
 	if w.narrow && a.rows == 1 {
@@ -217,6 +229,36 @@ func tileQuant(dst []float32, ldd int, a quantRows, w quantPanels) {
 		mulQ4Minx3(d, ldd, q, u, m, c, s, min, b, n)
 	case int(layQ4Min)*8 + 4:
 		mulQ4Minx4(d, ldd, q, u, m, c, s, min, b, n)
+	}
+}
+
+// tileSuper multiplies by panels of a K layout; kind is 8 times the layout plus the rows.
+func tileSuper(d *float32, ldd int, q *int8, m *float32, c, f *int8, s *uint16, b, n, kind int) {
+	switch kind {
+	case int(layK4)*8 + 1:
+		mulK4x1(d, ldd, q, m, c, f, s, b, n)
+	case int(layK4)*8 + 2:
+		mulK4x2(d, ldd, q, m, c, f, s, b, n)
+	case int(layK4)*8 + 3:
+		mulK4x3(d, ldd, q, m, c, f, s, b, n)
+	case int(layK4)*8 + 4:
+		mulK4x4(d, ldd, q, m, c, f, s, b, n)
+	case int(layK8)*8 + 1:
+		mulK8x1(d, ldd, q, m, c, f, s, b, n)
+	case int(layK8)*8 + 2:
+		mulK8x2(d, ldd, q, m, c, f, s, b, n)
+	case int(layK8)*8 + 3:
+		mulK8x3(d, ldd, q, m, c, f, s, b, n)
+	case int(layK8)*8 + 4:
+		mulK8x4(d, ldd, q, m, c, f, s, b, n)
+	case int(layK6)*8 + 1:
+		mulK6x1(d, ldd, q, m, c, f, s, b, n)
+	case int(layK6)*8 + 2:
+		mulK6x2(d, ldd, q, m, c, f, s, b, n)
+	case int(layK6)*8 + 3:
+		mulK6x3(d, ldd, q, m, c, f, s, b, n)
+	case int(layK6)*8 + 4:
+		mulK6x4(d, ldd, q, m, c, f, s, b, n)
 	}
 }
 

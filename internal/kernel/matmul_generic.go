@@ -61,6 +61,10 @@ func foldChains(dst []float32, s *[chains][Panel]float32) {
 // mulQuantGeneric multiplies quantised rows by quantised panels: exact integer dots of a block, then, blocks ascending,
 // acc += dot*(ws*as) and, with minima, acc += (min*as)*sum, every operation rounded to f32.
 func mulQuantGeneric(dst []float32, ldd int, a quantRows, w quantPanels) {
+	if w.lay >= layK4 {
+		mulSuperGeneric(dst, ldd, a, w)
+		return
+	}
 	per := len(w.code) / max(1, w.panels*a.blocks)
 	for p := range w.panels {
 		for r := range a.rows {
@@ -70,7 +74,7 @@ func mulQuantGeneric(dst []float32, ldd int, a quantRows, w quantPanels) {
 				m := a.meta[ab]
 				dot := blockDots(w.lay, w.code[wb*per:(wb+1)*per], (*[qk]int8)(a.q[ab*qk:]), m.sum)
 				addBlock(&acc, &dot, w.scales[wb*Panel:], m.scale)
-				if w.mins != nil {
+				if len(w.mins) > 0 {
 					addMins(&acc, w.mins[wb*Panel:], m)
 				}
 			}
@@ -120,6 +124,54 @@ func blockDots(lay layout, code []int8, a *[qk]int8, sum int32) (dot [Panel]int3
 				dot[l] -= 8 * sum
 			}
 		}
+	}
+	return dot
+}
+
+// mulSuperGeneric multiplies quantised rows by panels of a K layout: per block of 32, blocks ascending, the exact integer factor*dot times d*as, and, with minima,
+// factor*sum times min*as, every operation rounded to f32.
+func mulSuperGeneric(dst []float32, ldd int, a quantRows, w quantPanels) {
+	const per = superLen / qk
+	code, halves := len(w.code)/max(1, w.panels*a.blocks), len(w.scales)*per/max(1, w.panels*a.blocks)
+	for p := range w.panels {
+		for r := range a.rows {
+			var acc [Panel]float32
+			for b := range a.blocks {
+				wb, ab := p*a.blocks+b, r*a.blocks+b
+				m, steps, scales := a.meta[ab], (*[2 * Panel]int8)(w.steps[wb*2*Panel:]), w.scales[wb/per*halves:]
+				dot := superDots(w.lay, w.code[wb*code:(wb+1)*code], steps, (*[qk]int8)(a.q[ab*qk:]))
+				addBlock(&acc, &dot, scales, m.scale)
+				if w.lay != layK6 {
+					for l := range dot {
+						dot[l] = int32(steps[Panel+l]) * m.sum
+					}
+					addBlock(&acc, &dot, scales[Panel:], m.scale)
+				}
+			}
+			copy(dst[r*ldd+p*Panel:], acc[:])
+		}
+	}
+}
+
+// superDots gives factor*dot of one block of 16 rows, with a factor for each half in layK6.
+func superDots(lay layout, code []int8, steps *[2 * Panel]int8, a *[qk]int8) (dot [Panel]int32) {
+	if lay == layK4 {
+		dot = blockDots(layQ4Min, code, a, 0)
+		for l := range dot {
+			dot[l] *= int32(steps[l])
+		}
+		return dot
+	}
+	lo, hi := *a, *a
+	clear(lo[qk/2:])
+	clear(hi[:qk/2])
+	first, second := blockDots(layQ8, code, &lo, 0), blockDots(layQ8, code, &hi, 0)
+	for l := range dot {
+		s0, s1 := int32(steps[l]), int32(steps[Panel+l])
+		if lay == layK8 {
+			s1 = s0
+		}
+		dot[l] = s0*first[l] + s1*second[l]
 	}
 	return dot
 }

@@ -19,7 +19,11 @@ const Panel = 16
 //	layQ4    [panels][K/32][4 groups][16 rows][4] bytes: low nibbles are group g, high nibbles group g+4; codes are unsigned, zero point 8
 //	layQ4Min the same with zero point 0
 //
+//	layK4    as layQ4 with zero point 0      layK8, layK6  as layQ8 with unsigned codes up to 31, signed codes from -32 to 31
+//
 // The scales (and the minima of the Min layouts) of quantised matrices lie in streams of their own: [panels][K/32][16] halves.
+// The K layouts have [panels][K/32][2][16] integer factors, in layK6 of the two halves of the block, else of scale and minimum, and [panels][K/256][16] halves, in
+// layK4 and layK8 [2][16]: scales, and minima with the sign turned.
 type layout uint8
 
 const (
@@ -30,6 +34,9 @@ const (
 	layQ8Min
 	layQ4
 	layQ4Min
+	layK4
+	layK8
+	layK6
 )
 
 // layoutOf says how each source format is held; the choice loses nothing.
@@ -41,12 +48,18 @@ func layoutOf(t Type) layout {
 		return layF16
 	case BF16:
 		return layBF16
-	case Q8_0, Q5_0:
+	case Q8_0, Q5_0, IQ4_NL:
 		return layQ8
 	case Q5_1:
 		return layQ8Min
 	case Q4_0:
 		return layQ4
+	case Q4_K:
+		return layK4
+	case Q5_K:
+		return layK8
+	case Q3_K, Q6_K:
+		return layK6
 	default:
 		return layQ4Min
 	}
@@ -65,6 +78,7 @@ type Matrix struct {
 	narrow bool      // layQ8 without the code -128, which a file can hold though no known quantiser writes it
 	scales []uint16
 	mins   []uint16
+	steps  []int8 // K layouts
 	mem    arena
 }
 
@@ -106,22 +120,9 @@ func NewMatrix(t Type, n, k int, src []byte) (*Matrix, error) {
 
 // allocate maps one region for all streams of the matrix.
 func (m *Matrix) allocate() error {
-	values := m.Panels() * Panel * m.K
-	var main, scale, mins int
-	switch m.lay {
-	case layF32:
-		main = 4 * values
-	case layF16, layBF16:
-		main = 2 * values
-	case layQ8, layQ8Min:
-		main, scale = values, values/qk*2
-	default:
-		main, scale = values/2, values/qk*2
-	}
-	if m.hasMin() {
-		mins = scale
-	}
-	scaleAt := roundUp(main, lineBytes)
+	main, steps, scale, mins := m.sizes()
+	stepAt := roundUp(main, lineBytes)
+	scaleAt := roundUp(stepAt+steps, lineBytes)
 	minAt := roundUp(scaleAt+scale, lineBytes)
 	mem, err := newArena(roundUp(minAt+mins, lineBytes))
 	if err != nil {
@@ -137,14 +138,39 @@ func (m *Matrix) allocate() error {
 		m.half = view[uint16](body)
 	default:
 		m.code = view[int8](body)
+		m.steps = view[int8](mem.mem[stepAt : stepAt+steps])
 		m.scales = view[uint16](mem.mem[scaleAt : scaleAt+scale])
 		m.mins = view[uint16](mem.mem[minAt : minAt+mins])
 	}
 	return nil
 }
 
+// sizes gives the bytes of the streams.
+func (m *Matrix) sizes() (main, steps, scale, mins int) {
+	values := m.Panels() * Panel * m.K
+	switch m.lay {
+	case layF32:
+		return 4 * values, 0, 0, 0
+	case layF16, layBF16:
+		return 2 * values, 0, 0, 0
+	}
+	main, scale = values, values/qk*2
+	if m.nibbles() {
+		main = values / 2
+	}
+	if m.inSupers() {
+		return main, values / qk * 2, values / superLen * m.halvesPerSuper() / Panel * 2, 0
+	}
+	if m.hasMin() {
+		mins = scale
+	}
+	return main, 0, scale, mins
+}
+
 func (m *Matrix) hasMin() bool    { return m.lay == layQ8Min || m.lay == layQ4Min }
 func (m *Matrix) quantised() bool { return m.lay >= layQ8 }
+func (m *Matrix) nibbles() bool   { return m.lay == layQ4 || m.lay == layQ4Min || m.lay == layK4 }
+func (m *Matrix) inSupers() bool  { return m.lay >= layK4 }
 
 // Panels gives the number of panels, ceil(N/16).
 func (m *Matrix) Panels() int { return (m.N + Panel - 1) / Panel }
@@ -155,7 +181,7 @@ func (m *Matrix) Bytes() int { return len(m.mem.mem) }
 // Free gives the memory back. The matrix must not be used after.
 func (m *Matrix) Free() {
 	m.mem.free()
-	m.f32, m.half, m.code, m.scales, m.mins = nil, nil, nil, nil, nil
+	m.f32, m.half, m.code, m.scales, m.mins, m.steps = nil, nil, nil, nil, nil, nil
 }
 
 // hasLowest says whether a byte of the words is 0x80, -128 as a code. (The test for a zero byte after flipping: Hacker's Delight, section 6-1.)
@@ -179,6 +205,8 @@ func (m *Matrix) fill(src []byte) {
 			fillF32(m.f32[p*Panel*m.K:(p+1)*Panel*m.K], part, rows, m.K)
 		case layF16, layBF16:
 			fillHalf(m.half[p*Panel*m.K:(p+1)*Panel*m.K], part, rows, m.K)
+		case layK4, layK8, layK6:
+			m.fillSuper(p, rows, part)
 		default:
 			m.fillBlocks(p, rows, part)
 		}
@@ -239,7 +267,7 @@ func (m *Matrix) fillBlocks(p, rows int, src []byte) {
 func (m *Matrix) words() []uint32 { return view[uint32](m.mem.mem[:len(m.code)]) }
 
 func (m *Matrix) wordsPerBlock() int {
-	if m.lay >= layQ4 {
+	if m.nibbles() {
 		return 4 * Panel
 	}
 	return 8 * Panel
@@ -253,6 +281,8 @@ func (m *Matrix) putBlock(dst []uint32, r int, src []byte) {
 		for g := range 8 {
 			w[g*Panel+r&15] = binary.NativeEndian.Uint32(in[4*g:])
 		}
+	case IQ4_NL:
+		putTable((*[8 * Panel]uint32)(dst), r, (*[16]byte)(src))
 	case Q4_0, Q4_1:
 		w, in := (*[4 * Panel]uint32)(dst), (*[16]byte)(src)
 		for g := range 4 {
@@ -260,6 +290,17 @@ func (m *Matrix) putBlock(dst []uint32, r int, src []byte) {
 		}
 	default:
 		putFive((*[8 * Panel]uint32)(dst), r, (*[20]byte)(src), m.Source == Q5_0)
+	}
+}
+
+// putTable writes the values that nibbles stand for in iq4_nl.
+func putTable(w *[8 * Panel]uint32, r int, src *[16]byte) {
+	for g := range 4 {
+		var lo, hi [4]byte
+		for i, v := range src[4*g : 4*g+4] {
+			lo[i], hi[i] = byte(iq4Codes[v&15]), byte(iq4Codes[v>>4])
+		}
+		w[g*Panel+r&15], w[(g+4)*Panel+r&15] = binary.NativeEndian.Uint32(lo[:]), binary.NativeEndian.Uint32(hi[:])
 	}
 }
 
@@ -308,6 +349,8 @@ func (m *Matrix) Row(dst []float32, i int) {
 		for k := range dst {
 			dst[k] = BF16ToF32(m.half[(p*m.K+k)*Panel+r])
 		}
+	case layK4, layK8, layK6:
+		m.rowSuper(dst, p, r)
 	default:
 		m.rowBlocks(dst, p, r)
 	}

@@ -10,6 +10,8 @@
 //   - block-quantised weights: the activation row is quantised to int8 per block of 32 by one function, the scale rounded to 11
 //     bits; block dots are exact integers; over blocks in ascending order acc = acc + float32(dot)*(ws*as), rounded after each operation (no fused step),
 //     plus, for formats with a minimum, acc + (min*as)*float32(sum of the block's int8 activations).
+//   - weights in super-blocks of 256 (q3_K to q6_K): per block of 32, i = the exact integer sum of factor*dot, the factor being that of the block or of each
+//     half; acc = acc + float32(i)*(d*as), plus, for formats with a minimum, acc + float32(factor*sum)*(min*as).
 //   - attention: positions ascending, absolute position mod 16 is the lane; maximum first, then exp, sum, weighted values.
 //   - norms, softmax, exp: one order, one polynomial, on every instruction set.
 //
@@ -22,24 +24,33 @@ import "fmt"
 type Type uint32
 
 const (
-	F32  Type = 0
-	F16  Type = 1
-	Q4_0 Type = 2
-	Q4_1 Type = 3
-	Q5_0 Type = 6
-	Q5_1 Type = 7
-	Q8_0 Type = 8
-	BF16 Type = 30
+	F32    Type = 0
+	F16    Type = 1
+	Q4_0   Type = 2
+	Q4_1   Type = 3
+	Q5_0   Type = 6
+	Q5_1   Type = 7
+	Q8_0   Type = 8
+	Q3_K   Type = 11
+	Q4_K   Type = 12
+	Q5_K   Type = 13
+	Q6_K   Type = 14
+	IQ4_NL Type = 20
+	BF16   Type = 30
 )
 
 type typeInfo struct {
 	name         string
-	block, bytes int // values and bytes of one block
+	block, bytes int  // values and bytes of one block
+	readOnly     bool // Quantize does not write it
 }
 
 var typeTable = map[Type]typeInfo{
-	F32: {"f32", 1, 4}, F16: {"f16", 1, 2}, BF16: {"bf16", 1, 2},
-	Q4_0: {"q4_0", 32, 18}, Q4_1: {"q4_1", 32, 20}, Q5_0: {"q5_0", 32, 22}, Q5_1: {"q5_1", 32, 24}, Q8_0: {"q8_0", 32, 34},
+	F32: {name: "f32", block: 1, bytes: 4}, F16: {name: "f16", block: 1, bytes: 2}, BF16: {name: "bf16", block: 1, bytes: 2},
+	Q4_0: {name: "q4_0", block: 32, bytes: 18}, Q4_1: {name: "q4_1", block: 32, bytes: 20}, Q5_0: {name: "q5_0", block: 32, bytes: 22},
+	Q5_1: {name: "q5_1", block: 32, bytes: 24}, Q8_0: {name: "q8_0", block: 32, bytes: 34},
+	Q3_K: {name: "q3_K", block: 256, bytes: 110, readOnly: true}, Q4_K: {name: "q4_K", block: 256, bytes: 144}, Q5_K: {name: "q5_K", block: 256, bytes: 176},
+	Q6_K: {name: "q6_K", block: 256, bytes: 210}, IQ4_NL: {name: "iq4_nl", block: 32, bytes: 18, readOnly: true},
 }
 
 // Known says whether this build can read the format.
@@ -58,10 +69,10 @@ func (t Type) String() string {
 	return fmt.Sprintf("type(%d)", uint32(t))
 }
 
-// ParseType finds a format by its name, as in "q8_0".
+// ParseType finds a format that Quantize writes by its name, as in "q8_0".
 func ParseType(name string) (Type, bool) {
 	for t, i := range typeTable {
-		if i.name == name {
+		if i.name == name && !i.readOnly {
 			return t, true
 		}
 	}

@@ -30,6 +30,11 @@ func main() {
 		}
 	}
 	mulQuant(q8Narrow, 1)
+	for _, f := range []superFormat{k4, k8, k6} {
+		for rows := 1; rows <= 4; rows++ {
+			mulSuper(f, rows)
+		}
+	}
 	quantiseRow()
 	roundRow()
 	dotPages("dotPage1F32", 1, f32)

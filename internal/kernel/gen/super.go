@@ -1,0 +1,290 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// superFormat is a layout of super-blocks: eight blocks of 32 with integer factors beside 16-bit scales.
+type superFormat struct {
+	name   string
+	four   bool // nibbles
+	signed bool // codes from -32, a factor for each half of a block, no minimum
+}
+
+var (
+	k4 = superFormat{name: "K4", four: true}
+	k8 = superFormat{name: "K8"}
+	k6 = superFormat{name: "K6", signed: true}
+)
+
+// superTile is the state of one product while it is emitted.
+type superTile struct {
+	f                  superFormat
+	R                  int
+	out, q, meta       rows
+	code, steps, scale GPVirtual
+	supers             Mem
+	mask               VecVirtual
+	acc, dot           [][]VecVirtual // [row][half]: f32 sums; integer sums of the block
+}
+
+// mulSuper multiplies R quantised rows by panels of super-blocks. Up to two rows take a panel at once; more take its halves one after the other.
+func mulSuper(f superFormat, R int) {
+	fn(label("mul", f.name, "x", R), label("multiplies ", R, " quantised rows by panels of layout ", f.name, "."),
+		"func(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)")
+	t := &superTile{f: f, R: R, code: arg("code"), steps: arg("steps"), scale: arg("scales"), supers: AllocLocal(8)}
+	dst, ldd, blocks := arg("dst"), arg("ldd"), arg("blocks")
+	SHLQ(U8(2), ldd)
+	t.out = newRows(dst, ldd, R)
+	qs, ms := GP64(), GP64()
+	MOVQ(blocks, qs)
+	SHLQ(U8(5), qs)
+	MOVQ(blocks, ms)
+	SHLQ(U8(3), ms)
+	t.q, t.meta = newRows(arg("q"), qs, R), newRows(arg("meta"), ms, R)
+	if f.four {
+		t.mask = YMM() // 0x0f in every byte
+		VPCMPEQW(t.mask, t.mask, t.mask)
+		VPSRLW(U8(12), t.mask, t.mask)
+		VPACKUSWB(t.mask, t.mask, t.mask)
+	}
+	Label("panel")
+	if R <= 2 {
+		t.run("whole", 0, 1)
+	} else {
+		t.run("low", 0)
+		t.rewind()
+		t.run("high", 1)
+	}
+	t.out.advance(U32(64))
+	panels := argMem("panels")
+	DECQ(panels)
+	JNE(LabelRef("panel"))
+	ret()
+}
+
+func (t *superTile) blockBytes() int {
+	if t.f.four {
+		return 256
+	}
+	return 512
+}
+
+// scaleBytes is the size of the halves beside a super-block.
+func (t *superTile) scaleBytes() int {
+	if t.f.signed {
+		return 32
+	}
+	return 64
+}
+
+// rewind goes back to the start of the panel.
+func (t *superTile) rewind() {
+	n := GP64()
+	IMUL3Q(U32(t.blockBytes()/32), t.q.stride, n) // the stride is 32 bytes a block
+	SUBQ(n, t.code)
+	SUBQ(t.q.stride, t.steps)
+	IMUL3Q(U32(t.scaleBytes()/8), t.q.stride, n)
+	SHRQ(U8(5), n)
+	SUBQ(n, t.scale)
+}
+
+// run sums over all blocks for the given halves of the panel and stores the results.
+func (t *superTile) run(name string, halves ...int) {
+	t.acc, t.dot = make([][]VecVirtual, t.R), make([][]VecVirtual, t.R)
+	for r := range t.R {
+		for range halves {
+			a := YMM()
+			VXORPS(a, a, a)
+			t.acc[r], t.dot[r] = append(t.acc[r], a), append(t.dot[r], YMM())
+		}
+	}
+	n := GP64()
+	MOVQ(argMem("blocks"), n)
+	SHRQ(U8(3), n)
+	MOVQ(n, t.supers)
+	Label(name + "super")
+	MOVQ(U32(8), n)
+	Label(name)
+	switch {
+	case t.f.four:
+		t.dotsOfNibbles(halves)
+	default:
+		t.dotsOfBytes(halves)
+	}
+	t.addScaled(halves)
+	if !t.f.signed {
+		t.addMins(halves)
+	}
+	ADDQ(U32(t.blockBytes()), t.code)
+	ADDQ(U8(32), t.steps)
+	t.q.advance(U8(32))
+	t.meta.advance(U8(8))
+	DECQ(n)
+	JNE(LabelRef(name))
+	ADDQ(U8(t.scaleBytes()), t.scale)
+	DECQ(t.supers)
+	JNE(LabelRef(name + "super"))
+	t.q.retreat(t.q.stride)
+	t.meta.retreat(t.meta.stride)
+	for r := range t.R {
+		for i, h := range halves {
+			VMOVUPS(t.acc[r][i], t.out.at(r, 32*h))
+		}
+	}
+}
+
+// factors gives the factors of eight rows, each as 16 bits twice in its lane, or once below a zero word. part is 0 for the first 16 bytes of the steps, 1 for the
+// second.
+func (t *superTile) factors(part, half int, twice bool) VecVirtual {
+	f := YMM()
+	VBROADCASTI128(Mem{Base: t.steps, Disp: 16 * part}, f)
+	VPSHUFB(spread(half, t.f.signed, twice), f, f)
+	if t.f.signed {
+		VPSRAW(U8(8), f, f)
+	}
+	return f
+}
+
+// spread is the shuffle that brings bytes 8*half to 8*half+7 of both lanes of 16 to the low (or, to be shifted down with their signs, the high) bytes of words.
+func spread(half int, high, twice bool) Mem {
+	name := label("spread", half)
+	if high {
+		name += "High"
+	}
+	if !twice {
+		name += "Once"
+	}
+	if m, ok := constants[name]; ok {
+		return m
+	}
+	m := GLOBL(name, 8|16)
+	for lane := range 8 {
+		row := uint32(8*half + lane)
+		word := 0x8000 | row
+		if high {
+			word = row<<8 | 0x80
+		}
+		bits := 0x80800000 | word
+		if twice {
+			bits = word<<16 | word
+		}
+		DATA(4*lane, U32(bits))
+	}
+	constants[name] = m
+	return m
+}
+
+// dotsOfNibbles: sums of 16 products of codes up to 15 fit 16 bits; the factor joins as the lanes are widened, once a block.
+func (t *superTile) dotsOfNibbles(halves []int) {
+	for g := range 4 {
+		for i, h := range halves {
+			lo, hi := YMM(), YMM()
+			VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, lo)
+			VPSRLW(U8(4), lo, hi)
+			VPAND(t.mask, lo, lo)
+			VPAND(t.mask, hi, hi)
+			for r := range t.R {
+				a, b := YMM(), YMM()
+				VPBROADCASTD(t.q.at(r, 4*g), a)
+				if g == 0 {
+					VPMADDUBSW(a, lo, t.dot[r][i])
+				} else {
+					VPMADDUBSW(a, lo, a)
+					VPADDW(a, t.dot[r][i], t.dot[r][i])
+				}
+				VPBROADCASTD(t.q.at(r, 4*g+16), b)
+				VPMADDUBSW(b, hi, b)
+				VPADDW(b, t.dot[r][i], t.dot[r][i])
+			}
+		}
+	}
+	for i, h := range halves {
+		f := t.factors(0, h, true)
+		for r := range t.R {
+			VPMADDWD(t.dot[r][i], f, t.dot[r][i])
+		}
+	}
+}
+
+// dotsOfBytes: sums of eight products of codes up to 32 in size fit 16 bits, 8*32*127 = 32512, so that the lanes are widened, and multiplied by the factor, twice
+// a block. Signed codes give their sign to the activation.
+func (t *superTile) dotsOfBytes(halves []int) {
+	for i, h := range halves {
+		for part := range 2 {
+			sum := make([]VecVirtual, t.R)
+			for g := 4 * part; g < 4*part+4; g++ {
+				w, u := YMM(), YMM()
+				VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, w)
+				if t.f.signed {
+					VPABSB(w, u)
+				} else {
+					u = w
+				}
+				for r := range t.R {
+					a := YMM()
+					VPBROADCASTD(t.q.at(r, 4*g), a)
+					if t.f.signed {
+						VPSIGNB(w, a, a)
+					}
+					if sum[r] == nil {
+						sum[r] = YMM()
+						VPMADDUBSW(a, u, sum[r])
+						continue
+					}
+					VPMADDUBSW(a, u, a)
+					VPADDW(a, sum[r], sum[r])
+				}
+			}
+			from := 0
+			if t.f.signed {
+				from = part
+			}
+			f := t.factors(from, h, true)
+			for r := range t.R {
+				if part == 0 {
+					VPMADDWD(sum[r], f, t.dot[r][i])
+					continue
+				}
+				VPMADDWD(sum[r], f, sum[r])
+				VPADDD(sum[r], t.dot[r][i], t.dot[r][i])
+			}
+		}
+	}
+}
+
+// addScaled: acc += (factor*dot)*(d*as), each step rounded.
+func (t *superTile) addScaled(halves []int) {
+	for i, h := range halves {
+		d := YMM()
+		VCVTPH2PS(Mem{Base: t.scale, Disp: 16 * h}, d)
+		for r := range t.R {
+			t.addTerm(r, i, d, t.dot[r][i])
+		}
+	}
+}
+
+// addMins: acc += (factor*sum)*(min*as), each step rounded.
+func (t *superTile) addMins(halves []int) {
+	for i, h := range halves {
+		m, f := YMM(), t.factors(1, h, false)
+		VCVTPH2PS(Mem{Base: t.scale, Disp: 32 + 16*h}, m)
+		for r := range t.R {
+			sum := YMM()
+			VPBROADCASTD(t.meta.at(r, 4), sum)
+			VPMADDWD(sum, f, sum) // the sum of 32 codes fits the low word; the high one meets 0
+			t.addTerm(r, i, m, sum)
+		}
+	}
+}
+
+func (t *superTile) addTerm(r, i int, d, n VecVirtual) {
+	s := YMM()
+	VBROADCASTSS(t.meta.at(r, 0), s)
+	VMULPS(s, d, s)
+	VCVTDQ2PS(n, n)
+	VMULPS(s, n, s)
+	VADDPS(s, t.acc[r][i], t.acc[r][i])
+}
