@@ -37,7 +37,7 @@ func FuzzGGUF(f *testing.F) {
 	b := smallGGUF(f)
 	f.Add(b)
 	f.Add(b[:100])
-	f.Add((&raw{}).head(3, 2, 0).info("a", 12, 0, 64).info("b", 200, 32, 64).data(64))
+	f.Add((&raw{}).head(3, 2, 0).info("a", 10, 0, 64).info("b", 200, 32, 64).data(64))
 	f.Add((&raw{}).head(2, 1<<40, 1<<40).b)
 	f.Fuzz(check)
 }

@@ -45,8 +45,8 @@ const (
 var ggufMinSize = [...]int{1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8}
 
 // ggufTypeName names the tensor types beyond kernel.Type, for messages only.
-var ggufTypeName = map[uint32]string{9: "q8_1", 10: "q2_K", 11: "q3_K", 12: "q4_K", 13: "q5_K", 14: "q6_K", 15: "q8_K", 16: "iq2_xxs", 17: "iq2_xs",
-	18: "iq3_xxs", 19: "iq1_s", 20: "iq4_nl", 21: "iq3_s", 22: "iq2_s", 23: "iq4_xs", 24: "i8", 25: "i16", 26: "i32", 27: "i64", 28: "f64", 29: "iq1_m",
+var ggufTypeName = map[uint32]string{9: "q8_1", 10: "q2_K", 15: "q8_K", 16: "iq2_xxs", 17: "iq2_xs",
+	18: "iq3_xxs", 19: "iq1_s", 21: "iq3_s", 22: "iq2_s", 23: "iq4_xs", 24: "i8", 25: "i16", 26: "i32", 27: "i64", 28: "f64", 29: "iq1_m",
 	34: "tq1_0", 35: "tq2_0", 39: "mxfp4"}
 
 func typeName(t kernel.Type) string {

@@ -122,7 +122,7 @@ func TestGGUFHostile(t *testing.T) {
 		{"2^42+1 (llama.cpp 18674)", codeTruncated, one(0, 0, 1<<42+1), []string{"17592186044"}},
 		{"product wraps to 0 (llama.cpp 18674)", codeShape, one(0, 0, 1<<32, 1<<32), []string{"overflows"}},
 		{"product wraps in bytes", codeShape, one(0, 0, 1<<62), []string{"overflows"}},
-		{"unknown type, huge", codeShape, one(12, 0, 1<<40), []string{"q4_K", "larger than the file"}},
+		{"unknown type, huge", codeShape, one(10, 0, 1<<40), []string{"q2_K", "larger than the file"}},
 		{"broken block", codeShape, one(uint32(kernel.Q8_0), 0, 33), []string{"q8_0", "blocks"}},
 		{"offset unaligned", codeOffset, one(0, 4, 4), []string{"offset 4", "32"}},
 		{"offset outside", codeTruncated, one(0, 1<<20, 4), nil},
@@ -146,12 +146,12 @@ func TestGGUFHostile(t *testing.T) {
 
 // TestGGUFUnknownType: metadata of a file with formats of tomorrow can be read, and the tensor itself is refused by name.
 func TestGGUFUnknownType(t *testing.T) {
-	b := (&raw{}).head(3, 2, 1).str("general.name").u32(ggufString).str("k").info("a", 12, 0, 64).info("b", 200, 32, 64).data(64)
+	b := (&raw{}).head(3, 2, 1).str("general.name").u32(ggufString).str("k").info("a", 10, 0, 64).info("b", 200, 32, 64).data(64)
 	f, err := parse(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, format := range map[string]string{"a": "q4_K", "b": "type(200)"} {
+	for name, format := range map[string]string{"a": "q2_K", "b": "type(200)"} {
 		x, ok := f.Tensor(name)
 		if !ok || x.Data != nil || x.Len() != 64 || x.TypeName() != format {
 			t.Fatalf("%s: %+v", name, x)
