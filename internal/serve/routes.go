@@ -190,7 +190,7 @@ func (s *Server) index(t table) func(x *exchange, r *http.Request) {
 	var lines []string
 	for path, methods := range t {
 		for m := range methods {
-			lines = append(lines, fmt.Sprintf("%-5s %s", m, strings.TrimSuffix(path, "{$}")))
+			lines = append(lines, fmt.Sprintf("%-5s %s", m, strings.ReplaceAll(strings.TrimSuffix(path, "{$}"), "...}", "}")))
 		}
 	}
 	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[6:]+a[:6], b[6:]+b[:6]) })

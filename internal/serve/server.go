@@ -63,7 +63,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 func (s *Server) drain(srv *http.Server) {
 	s.draining.Store(true)
-	s.log.Info("draining", "within", s.cfg.DrainTimeout)
+	s.log.Info("draining", "within", s.cfg.DrainTimeout.String())
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
 	defer cancel()
 	cut := time.AfterFunc(s.cfg.DrainTimeout*3/4, func() { s.halt(errDraining) })
