@@ -86,6 +86,9 @@ func load(name string, f *tensorfile.File, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.MaxSeqLen > w.Spec.Context && o.Log != nil {
+		o.Log.Warn("max_seq_len is more than the model was trained for and counts as that", "model", name, "max_seq_len", o.MaxSeqLen, "window", w.Spec.Context)
+	}
 	so, err := scratchOptions(&w.Spec, kv, o)
 	if err != nil {
 		w.Close()
