@@ -1,4 +1,4 @@
-// Command tinyloop trains, loads and serves small looped language models.
+// Command tinyloop loads and serves small looped language models.
 package main
 
 import (

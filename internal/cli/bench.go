@@ -20,11 +20,11 @@ import (
 // BenchCmd measures a model file on this machine, and the machine beside it.
 type BenchCmd struct {
 	File     string `arg:"" help:"Model file (.tinyloop, .gguf, llama2.c .bin) or safetensors folder."`
-	Prefill  []int  `help:"Prompt lengths in tokens; cut to the model's window." default:"512" placeholder:"N,…"`
-	Context  []int  `help:"Decode after so many tokens; what the window does not hold is left out." default:"0,1024" placeholder:"N,…"`
-	Streams  []int  `help:"Sequences decoded at a time." default:"8,32" placeholder:"N,…"`
-	Loops    []int  `help:"Passes through the looped core; 0 = the model's default." default:"0" placeholder:"R,…"`
-	Threads  []int  `help:"Compute threads." default:"1,2" placeholder:"N,…"`
+	Prefill  []int  `help:"Prompt lengths in tokens; cut to the model's window." default:"512"`
+	Context  []int  `help:"Decode after so many tokens; what the window does not hold is left out." default:"0,1024"`
+	Streams  []int  `help:"Sequences decoded at a time." default:"8,32"`
+	Loops    []int  `help:"Passes through the looped core; 0 = the model's default." default:"0"`
+	Threads  []int  `help:"Compute threads." default:"1,2"`
 	Tokens   int    `help:"Tokens decoded in each measurement." default:"64"`
 	Rounds   int    `help:"Measurements of each row, in turn; the table has their median, smallest and largest." default:"5"`
 	KVDtype  string `name:"kv-dtype" help:"Number format of the KV cache: f32 or f16." enum:"f32,f16" default:"f32"`

@@ -28,11 +28,12 @@ type ChatCmd struct {
 }
 
 const chatHelp = `  /loops N     passes through the looped core for the next answers (/loops alone: the model's default)
-  /system TEXT start again with this system message
-  /reset       forget the conversation
+  /system TEXT start again with this system message (/system alone: without one)
+  /reset       forget the conversation, but not the system message
   /stats       on or off
   /help        this list
-  /quit        leave (or end of input)
+  /quit        leave (as Ctrl-D does)
+Ctrl-C stops an answer.
 `
 
 // conversation is the state of one chat.
@@ -40,6 +41,7 @@ type conversation struct {
 	io       *IO
 	model    *host.Model
 	flags    *SamplingFlags
+	system   string
 	messages []chat.Message
 	stats    bool
 	tty      bool
@@ -59,14 +61,14 @@ func (c *ChatCmd) Run(io_ *IO) error {
 	v.reset(c.System)
 	if !c.Quiet {
 		in := m.Info()
-		fmt.Fprintf(io_.Out, "%s: %s, %d loops by default (trained for %d to %d), window %d tokens. /help for commands.\n",
-			in.Name, in.Family, in.Loops.Default, in.Loops.TrainedMin, in.Loops.TrainedMax, in.Context)
+		fmt.Fprintf(io_.Out, "%s: %s, %d %s by default (trained for %d to %d), window %d tokens. /help for commands.\n",
+			in.Name, in.Family, in.Loops.Default, plural(in.Loops.Default, "loop", "loops"), in.Loops.TrainedMin, in.Loops.TrainedMax, in.Context)
 	}
 	return v.loop()
 }
 
 func (v *conversation) reset(system string) {
-	v.messages = nil
+	v.system, v.messages = system, nil
 	if system != "" {
 		v.messages = []chat.Message{{Role: "system", Content: system}}
 	}
@@ -88,6 +90,7 @@ func (v *conversation) loop() error {
 			}
 		}
 		if errors.Is(err, io.EOF) {
+			fmt.Fprintln(v.io.Out)
 			return nil
 		}
 		if err != nil {
@@ -116,11 +119,12 @@ func (v *conversation) turn(text string) (quit bool, err error) {
 	case "help":
 		fmt.Fprint(v.io.Out, chatHelp)
 	case "reset":
-		v.reset("")
+		v.reset(v.system)
 	case "system":
 		v.reset(rest)
 	case "stats":
 		v.stats = !v.stats
+		v.dim(fmt.Sprintf("statistics %s\n", map[bool]string{true: "on", false: "off"}[v.stats]))
 	case "loops":
 		return false, v.setLoops(rest)
 	default:
@@ -130,15 +134,21 @@ func (v *conversation) turn(text string) (quit bool, err error) {
 }
 
 func (v *conversation) setLoops(s string) error {
+	loops := v.model.Info().Loops
 	if s == "" {
 		v.flags.Loops = nil
+		v.dim(fmt.Sprintf("loops: %d\n", loops.Default))
 		return nil
 	}
 	n, err := strconv.Atoi(s)
-	if max := v.model.Info().Loops.HardMax; err != nil || n < 1 || n > max {
-		return fault.New(fault.Invalid, "loops", "loops must be 1 to %d, not %q", max, s)
+	if err != nil || n < 1 || n > loops.HardMax {
+		if loops.HardMax == 1 {
+			return fault.New(fault.Invalid, "loops", "this model has no loop: loops must be 1, not %q", s)
+		}
+		return fault.New(fault.Invalid, "loops", "loops must be 1 to %d, not %q", loops.HardMax, s)
 	}
 	v.flags.Loops = &n
+	v.dim(fmt.Sprintf("loops: %d\n", n))
 	return nil
 }
 
@@ -174,7 +184,7 @@ func (v *conversation) answer(text string) error {
 	v.messages = append(turns, chat.Message{Role: "assistant", Content: reply.String()})
 	if v.stats {
 		st := done.Stats
-		v.dim(fmt.Sprintf("[%d tokens, %d loops, first after %.0f ms, %.0f tokens/s, %s]\n", st.CompletionTokens, st.Loops, ms(st.TTFT), st.TokensPerSecond, finishName(done.Finish)))
+		v.dim(fmt.Sprintf("[%d tokens, %d %s, first after %.0f ms, %.0f tokens/s, %s]\n", st.CompletionTokens, st.Loops, plural(st.Loops, "loop", "loops"), ms(st.TTFT), st.TokensPerSecond, finishName(done.Finish)))
 	}
 	for _, w := range done.Stats.Warnings {
 		fmt.Fprintf(v.io.Err, "tinyloop: %s\n", w)

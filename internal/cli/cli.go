@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -50,8 +52,8 @@ func Main(args []string, io *IO) (status int) {
 	if err != nil {
 		return complain(io, 2, err)
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
+	if len(args) == 0 || args[0] == "help" {
+		args = append(slices.Clone(args[min(1, len(args)):]), "--help")
 	}
 	ctx, err := parser.Parse(args)
 	if err != nil {
@@ -71,7 +73,7 @@ func Main(args []string, io *IO) (status int) {
 func newParser(r *root, io *IO) (*kong.Kong, error) {
 	options := []kong.Option{
 		kong.Name("tinyloop"),
-		kong.Description("TinyLoop trains, loads and serves small looped language models on ordinary CPUs."),
+		kong.Description("TinyLoop loads and serves small looped language models on ordinary CPUs."),
 		kong.Vars{"version": "tinyloop " + Version},
 		kong.Writers(io.Out, io.Err),
 		kong.Exit(func(code int) { panic(exit(code)) }),
@@ -87,11 +89,12 @@ func newParser(r *root, io *IO) (*kong.Kong, error) {
 	return kong.New(r, options...)
 }
 
+// commandOf gives the command as it was typed, ending in a blank.
 func commandOf(ctx *kong.Context) string {
 	if ctx == nil || ctx.Selected() == nil {
 		return ""
 	}
-	return ctx.Selected().Name + " "
+	return strings.Join(commandPath(ctx.Selected()), " ") + " "
 }
 
 // complain prints an error as one line, of signs that a terminal takes for text: messages quote files from anywhere. What is internal is for the

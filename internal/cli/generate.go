@@ -72,14 +72,40 @@ func (c *GenerateCmd) prompt(io_ *IO) (string, error) {
 	if c.Prompt != "" {
 		return "", fault.New(fault.Invalid, "prompt", "give --prompt or --prompt-file, not both")
 	}
-	var b []byte
-	var err error
 	if c.PromptFile == "-" {
-		b, err = io.ReadAll(io_.In)
-	} else {
-		b, err = os.ReadFile(c.PromptFile)
+		return readPrompt(io_.Ctx, io_.In)
 	}
-	return string(b), err
+	f, err := os.Open(c.PromptFile)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return readPrompt(io_.Ctx, f)
+}
+
+// maxPrompt bounds a prompt that is read, as a request's body is bounded in the server.
+const maxPrompt = 8 << 20
+
+// readPrompt reads r to its end. A reader may wait for ever, for a pipe or a person: an interrupt ends the wait, not the read.
+func readPrompt(ctx context.Context, r io.Reader) (string, error) {
+	type result struct {
+		text []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		b, err := io.ReadAll(io.LimitReader(r, maxPrompt+1))
+		done <- result{b, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return "", fault.New(fault.Canceled, "", "interrupted while reading the prompt")
+	case got := <-done:
+		if len(got.text) > maxPrompt {
+			return "", fault.New(fault.Invalid, "prompt-file", "the prompt is longer than %d MiB", maxPrompt>>20)
+		}
+		return string(got.text), got.err
+	}
 }
 
 // printText streams the text of the first choice and ends it with a newline.

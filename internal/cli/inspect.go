@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
@@ -40,8 +41,9 @@ func (c *InspectCmd) Run(io *IO) error {
 		return err
 	}
 	if !c.JSON {
-		r.print(io.Out)
-		return nil
+		b := bufio.NewWriter(io.Out)
+		r.print(b)
+		return b.Flush()
 	}
 	e := json.NewEncoder(io.Out)
 	e.SetIndent("", "  ")

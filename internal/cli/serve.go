@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"tinyloop/internal/fault"
@@ -41,7 +42,7 @@ func (c *ServeCmd) Run(io *IO) error {
 	}
 	l, err := net.Listen("tcp", c.Addr)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s (another server there? try --addr 127.0.0.1:0): %w", c.Addr, err)
+		return listenError(c.Addr, err)
 	}
 	defer l.Close()
 	h := host.New()
@@ -77,6 +78,14 @@ func spareProcessors() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
 	}
+}
+
+// listenError says what to do about an address that is taken; the system's own words say what is wrong with any other.
+func listenError(addr string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("cannot listen on %s: another server is there; --addr 127.0.0.1:0 takes a free port", addr)
+	}
+	return fmt.Errorf("cannot listen on %q, which should be HOST:PORT of this machine: %w", addr, err)
 }
 
 func (c *ServeCmd) validate() error {

@@ -18,7 +18,7 @@ import (
 // EngineFlags are the settings of a loaded model that every command which runs one shares.
 type EngineFlags struct {
 	Threads       int           `help:"Compute threads; 0 = one per core." env:"TINYLOOP_THREADS" default:"0"`
-	MaxSeqLen     int           `help:"Longest prompt plus answer in tokens; 0 = what the model was trained for." env:"TINYLOOP_MAX_SEQ_LEN" default:"0"`
+	MaxSeqLen     int           `help:"Longest prompt plus answer in tokens, at most what the model was trained for; 0 = that." env:"TINYLOOP_MAX_SEQ_LEN" default:"0"`
 	KVDtype       string        `name:"kv-dtype" help:"Number format of the KV cache: f32 or f16." env:"TINYLOOP_KV_DTYPE" enum:"f32,f16" default:"f32"`
 	KVMode        string        `name:"kv-mode" help:"Sharing of the KV cache between loops: per_loop." env:"TINYLOOP_KV_MODE" enum:"per_loop" default:"per_loop"`
 	KVBudgetMB    int64         `name:"kv-budget-mb" help:"Memory for the KV cache in MiB; 0 = chosen from the model and the machine." env:"TINYLOOP_KV_BUDGET_MB" default:"0"`

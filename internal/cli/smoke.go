@@ -54,8 +54,8 @@ func (c *SmokeCmd) Run(io *IO) error {
 		}
 		fmt.Fprintf(io.Out, "KV %s %s: %d checks\n", kv.mode, kv.dtype, n)
 	}
-	fmt.Fprintf(io.Out, "%d checks in %.2f s\n=== smoke test PASS ===\n", checks, time.Since(start).Seconds())
-	return nil
+	_, err := fmt.Fprintf(io.Out, "%d checks in %.2f s\n=== smoke test PASS ===\n", checks, time.Since(start).Seconds())
+	return err
 }
 
 // smoke loads the model in one KV mode, serves it over pipes and runs every check. It gives the number of checks that passed.
