@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -222,7 +223,7 @@ func TestMinTokens(t *testing.T) {
 	s := submit(t, e, &Request{Prompt: ids(1), MaxTokens: 9, Stop: ids(2), MinTokens: 3, Sampling: sample.Params{Logprobs: true, Top: 1}})
 	s.wait(t)
 	wantTokens(t, s, 0, ids(5, 5, 5, 2), Stop)
-	if tok := s.answers[0].tokens[0]; tok.lp > -2.30 || tok.lp < -2.31 || tok.top != fmt.Sprint([]sample.Alt{{ID: 2, Logprob: -0.105360515}}) {
+	if tok := s.answers[0].tokens[0]; tok.lp > -2.30 || tok.lp < -2.31 || !strings.HasPrefix(tok.top, "[{2 -0.105360") {
 		t.Errorf("first token %+v", tok)
 	}
 }
