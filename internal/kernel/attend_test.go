@@ -33,7 +33,7 @@ func newCache(t testing.TB, r *rand.Rand, n, heads, dim int, f Type) *cache {
 	}
 	for p := range blocks + 2 {
 		for lane := range 16 {
-			kv.Put(int32(p), lane, nan, nan)
+			kv.Put(int32(p), lane, 0, heads, nan, nan)
 		}
 	}
 	for pos := range n {
@@ -44,7 +44,7 @@ func newCache(t testing.TB, r *rand.Rand, n, heads, dim int, f Type) *cache {
 				k[i], v[i] = F16ToF32(F32ToF16(k[i])), F16ToF32(F32ToF16(v[i]))
 			}
 		}
-		kv.Put(c.pages[pos/16], pos%16, k, v)
+		kv.Put(c.pages[pos/16], pos%16, 0, heads, k, v)
 		c.k, c.v = append(c.k, k), append(c.v, v)
 	}
 	return c
@@ -233,7 +233,7 @@ func TestAttendAllocatesNothing(t *testing.T) {
 		scratch := make([]float32, AttendScratch(100))
 		n := testing.AllocsPerRun(20, func() {
 			Attend(dst, q, c.kv, c.pages, 99, Span{Window: 40, Sinks: 3}, 0, 4, 4, 0.1, 10, scratch)
-			c.kv.Put(c.pages[0], 3, c.k[0], c.v[0])
+			c.kv.Put(c.pages[0], 3, 0, c.kv.heads, c.k[0], c.v[0])
 		})
 		if n != 0 {
 			t.Errorf("%v: %v allocations", f, n)

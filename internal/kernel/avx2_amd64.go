@@ -353,3 +353,33 @@ func scaleAVX2(dst *float32, a *float32, n int, s float32)
 //
 //go:noescape
 func mulAddAVX2(dst *float32, a *float32, b *float32, c *float32, n int)
+
+// ropeHalfAVX2 rotates the pairs (a, b) in place. n is a multiple of 8, at least 8.
+//
+//go:noescape
+func ropeHalfAVX2(a *float32, b *float32, cos *float32, sin *float32, n int)
+
+// ropeInterleavedAVX2 rotates pairs of neighbours in place; n pairs, a multiple of 4, at least 4.
+//
+//go:noescape
+func ropeInterleavedAVX2(x *float32, cos *float32, sin *float32, n int)
+
+// halvesAVX2 rounds x to halves; n is a multiple of 8, at least 8.
+//
+//go:noescape
+func halvesAVX2(dst *uint16, x *float32, n int)
+
+// addLanesAVX2 adds x to 32 lanes; n is a multiple of 32, at least 32.
+//
+//go:noescape
+func addLanesAVX2(s *float32, x *float32, n int)
+
+// layerNormAVX2 writes (x-mean)*s*gain + bias. n is a multiple of 8, at least 8.
+//
+//go:noescape
+func layerNormAVX2(dst *float32, x *float32, gain *float32, bias *float32, n int, mean float32, s float32)
+
+// relu2AVX2 writes max(0, x)^2. n is a multiple of 8, at least 8.
+//
+//go:noescape
+func relu2AVX2(dst *float32, x *float32, n int)

@@ -14599,3 +14599,149 @@ loop:
 	JL      loop
 	VZEROUPPER
 	RET
+
+// func ropeHalfAVX2(a *float32, b *float32, cos *float32, sin *float32, n int)
+// Requires: AVX
+TEXT ·ropeHalfAVX2(SB), NOSPLIT, $0-40
+	MOVQ a+0(FP), AX
+	MOVQ b+8(FP), CX
+	MOVQ cos+16(FP), DX
+	MOVQ sin+24(FP), BX
+	MOVQ n+32(FP), SI
+	XORQ DI, DI
+
+loop:
+	VMOVUPS (AX)(DI*4), Y0
+	VMOVUPS (CX)(DI*4), Y1
+	VMOVUPS (DX)(DI*4), Y2
+	VMOVUPS (BX)(DI*4), Y3
+	VMULPS  Y2, Y0, Y4
+	VMULPS  Y3, Y1, Y5
+	VSUBPS  Y5, Y4, Y4
+	VMOVUPS Y4, (AX)(DI*4)
+	VMULPS  Y3, Y0, Y0
+	VMULPS  Y2, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (CX)(DI*4)
+	ADDQ    $0x08, DI
+	CMPQ    DI, SI
+	JL      loop
+	VZEROUPPER
+	RET
+
+// func ropeInterleavedAVX2(x *float32, cos *float32, sin *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·ropeInterleavedAVX2(SB), NOSPLIT, $0-32
+	MOVQ x+0(FP), AX
+	MOVQ cos+8(FP), CX
+	MOVQ sin+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop:
+	VMOVUPS   (CX), X0
+	VPERMPD   $0x50, Y0, Y0
+	VPERMILPS $0x50, Y0, Y0
+	VMOVUPS   (DX), X1
+	VPERMPD   $0x50, Y1, Y1
+	VPERMILPS $0x50, Y1, Y1
+	VMOVUPS   (AX), Y2
+	VPERMILPS $0xb1, Y2, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y3, Y3
+	VADDSUBPS Y3, Y2, Y2
+	VMOVUPS   Y2, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x10, CX
+	ADDQ      $0x10, DX
+	SUBQ      $0x04, BX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func halvesAVX2(dst *uint16, x *float32, n int)
+// Requires: AVX, F16C
+TEXT ·halvesAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+loop:
+	VMOVUPS   (CX), Y0
+	VCVTPS2PH $0x00, Y0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x10, AX
+	SUBQ      $0x08, DX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func addLanesAVX2(s *float32, x *float32, n int)
+// Requires: AVX
+TEXT ·addLanesAVX2(SB), NOSPLIT, $0-24
+	MOVQ    s+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+
+loop:
+	VADDPS  (CX), Y0, Y0
+	VADDPS  32(CX), Y1, Y1
+	VADDPS  64(CX), Y2, Y2
+	VADDPS  96(CX), Y3, Y3
+	SUBQ    $-128, CX
+	SUBQ    $0x20, DX
+	JNE     loop
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VZEROUPPER
+	RET
+
+// func layerNormAVX2(dst *float32, x *float32, gain *float32, bias *float32, n int, mean float32, s float32)
+// Requires: AVX
+TEXT ·layerNormAVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         gain+16(FP), DX
+	MOVQ         bias+24(FP), BX
+	MOVQ         n+32(FP), SI
+	XORQ         DI, DI
+	VBROADCASTSS mean+40(FP), Y0
+	VBROADCASTSS s+44(FP), Y1
+
+loop:
+	VMOVUPS (CX)(DI*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMULPS  (DX)(DI*4), Y2, Y2
+	VADDPS  (BX)(DI*4), Y2, Y2
+	VMOVUPS Y2, (AX)(DI*4)
+	ADDQ    $0x08, DI
+	CMPQ    DI, SI
+	JL      loop
+	VZEROUPPER
+	RET
+
+// func relu2AVX2(dst *float32, x *float32, n int)
+// Requires: AVX
+TEXT ·relu2AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+loop:
+	VMOVUPS (CX)(BX*4), Y0
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y0
+	VMULPS  Y0, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, DX
+	JL      loop
+	VZEROUPPER
+	RET

@@ -4,8 +4,10 @@ package kernel
 // position (Su et al., 2021, in the layout of GPT-NeoX).
 func RopeHalf(x []float32, dim, rot int, cos, sin []float32) {
 	half := rot / 2
-	a, b := x[:half], x[half:rot]
-	cos, sin = cos[:half], sin[:half]
+	ropeHalf(x[:half], x[half:rot], cos[:half], sin[:half])
+}
+
+func ropeHalfGeneric(a, b, cos, sin []float32) {
 	for j, u := range a {
 		v := b[j]
 		a[j] = float32(u*cos[j]) - float32(v*sin[j])
@@ -15,8 +17,10 @@ func RopeHalf(x []float32, dim, rot int, cos, sin []float32) {
 
 // RopeInterleaved rotates the pairs (2j, 2j+1) of one head vector x in place; see RopeHalf.
 func RopeInterleaved(x []float32, dim, rot int, cos, sin []float32) {
-	half := rot / 2
-	x, cos, sin = x[:rot], cos[:half], sin[:half]
+	ropeInterleaved(x[:rot], cos[:rot/2], sin[:rot/2])
+}
+
+func ropeInterleavedGeneric(x, cos, sin []float32) {
 	for j, c := range cos {
 		u, v := x[2*j], x[2*j+1]
 		x[2*j] = float32(u*c) - float32(v*sin[j])
@@ -34,8 +38,9 @@ func swiGLUGeneric(dst, gate, up []float32) {
 }
 
 // ReLU2 writes max(0, x)^2; NaN stays NaN. dst may be x.
-func ReLU2(dst, x []float32) {
-	dst = dst[:len(x)]
+func ReLU2(dst, x []float32) { relu2(dst[:len(x)], x) }
+
+func relu2Generic(dst, x []float32) {
 	for i, v := range x {
 		if v < 0 {
 			v = 0

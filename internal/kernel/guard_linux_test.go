@@ -105,7 +105,7 @@ func fencedAttention(t *testing.T, dim int, atEnd bool, floats func(int) []float
 		move(t, &kv.half, atEnd)
 		pages := []int32{5, 0, 1, 2, 3, 4}
 		for pos := range 96 {
-			kv.Put(pages[pos/16], pos%16, floats(dim), floats(dim))
+			kv.Put(pages[pos/16], pos%16, 0, 1, floats(dim), floats(dim))
 		}
 		Attend(floats(dim), floats(dim), kv, pages, 95, Span{}, 0, 1, 1, 1, 0, floats(AttendScratch(96)))
 		Attend(floats(dim), floats(dim), kv, pages, 95, Span{Window: 20, Sinks: 3}, 0, 1, 1, 1, 0, floats(AttendScratch(96)))

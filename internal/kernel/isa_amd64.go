@@ -433,3 +433,54 @@ func mulAdd(dst, a, b, c []float32) {
 	}
 	mulAddGeneric(dst[n:], a[n:], b[n:], c[n:])
 }
+
+func ropeHalf(a, b, cos, sin []float32) {
+	n := vecWhole(len(a))
+	if n > 0 {
+		ropeHalfAVX2(&a[0], &b[0], &cos[0], &sin[0], n)
+	}
+	ropeHalfGeneric(a[n:], b[n:], cos[n:], sin[n:])
+}
+
+func ropeInterleaved(x, cos, sin []float32) {
+	n := 0
+	if useAVX2 {
+		n = len(cos) &^ 3
+	}
+	if n > 0 {
+		ropeInterleavedAVX2(&x[0], &cos[0], &sin[0], n)
+	}
+	ropeInterleavedGeneric(x[2*n:], cos[n:], sin[n:])
+}
+
+func halves(dst []uint16, x []float32) {
+	n := vecWhole(len(x))
+	if n > 0 {
+		halvesAVX2(&dst[0], &x[0], n)
+	}
+	halvesGeneric(dst[n:], x[n:])
+}
+
+func addLanes(s *[normLanes]float32, x []float32) {
+	if !useAVX2 || len(x) == 0 {
+		addLanesGeneric(s, x)
+		return
+	}
+	addLanesAVX2(&s[0], &x[0], len(x))
+}
+
+func layerNorm(dst, x, gain, bias []float32, mean, s float32) {
+	n := vecWhole(len(x))
+	if n > 0 {
+		layerNormAVX2(&dst[0], &x[0], &gain[0], &bias[0], n, mean, s)
+	}
+	layerNormGeneric(dst[n:], x[n:], gain[n:], bias[n:], mean, s)
+}
+
+func relu2(dst, x []float32) {
+	n := vecWhole(len(x))
+	if n > 0 {
+		relu2AVX2(&dst[0], &x[0], n)
+	}
+	relu2Generic(dst[n:], x[n:])
+}

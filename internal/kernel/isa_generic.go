@@ -27,6 +27,15 @@ func maxWhole(x []float32) (float32, int)                          { return floa
 func expSum(x []float32, top float32, sums *[Panel]float32)        { expSumGeneric(x, top, sums) }
 func expSumDouble(x []float32, top float32, sums *[Panel]float64)  { expSumDoubleGeneric(x, top, sums) }
 
+func ropeHalf(a, b, cos, sin []float32)           { ropeHalfGeneric(a, b, cos, sin) }
+func ropeInterleaved(x, cos, sin []float32)       { ropeInterleavedGeneric(x, cos, sin) }
+func halves(dst []uint16, x []float32)            { halvesGeneric(dst, x) }
+func addLanes(s *[normLanes]float32, x []float32) { addLanesGeneric(s, x) }
+func relu2(dst, x []float32)                      { relu2Generic(dst, x) }
+func layerNorm(dst, x, gain, bias []float32, mean, s float32) {
+	layerNormGeneric(dst, x, gain, bias, mean, s)
+}
+
 func weigh(dst, x []float32, top, inv float32, sums *[Panel]float64) {
 	weighGeneric(dst, x, top, inv, sums)
 }

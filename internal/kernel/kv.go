@@ -62,10 +62,10 @@ func (kv *KV) PageBytes() int {
 	return 4 * kv.page
 }
 
-// Put writes one position, lane 0 to 15 of a page; k and v are [heads*dim]. Halves are rounded to nearest even.
-func (kv *KV) Put(page int32, lane int, k, v []float32) {
+// Put writes KV heads [h0, h1) of one position, lane 0 to 15 of a page; k and v are [heads*dim], of all heads. Halves are rounded to nearest even.
+func (kv *KV) Put(page int32, lane, h0, h1 int, k, v []float32) {
 	invariants.Check(lane >= 0 && lane < Panel && int(page) < kv.pages && page >= 0, "kernel: position outside the KV store")
-	for h := range kv.heads {
+	for h := h0; h < h1; h++ {
 		at := int(page)*kv.page + h*kv.head
 		kh, vh := k[h*kv.dim:(h+1)*kv.dim], v[h*kv.dim:(h+1)*kv.dim]
 		if kv.half != nil {
@@ -73,20 +73,33 @@ func (kv *KV) Put(page int32, lane int, k, v []float32) {
 			continue
 		}
 		dst := kv.f32[at : at+kv.head]
-		for d, x := range kh {
-			dst[d*Panel+lane] = x
-		}
+		spread(dst[lane:], kh)
 		copy(dst[kv.dim*Panel+lane*kv.vdim:], vh)
 	}
 }
 
 func (kv *KV) putHalf(dst []uint16, lane int, k, v []float32) {
-	for d, x := range k {
-		dst[d*Panel+lane] = F32ToF16(x)
+	var short [64]uint16
+	for d := 0; d < len(k); d += len(short) {
+		part := k[d:min(d+len(short), len(k))]
+		halves(short[:len(part)], part)
+		spread(dst[d*Panel+lane:], short[:len(part)])
 	}
-	row := dst[kv.dim*Panel+lane*kv.vdim:]
-	for d, x := range v {
-		row[d] = F32ToF16(x)
+	halves(dst[kv.dim*Panel+lane*kv.vdim:][:len(v)], v)
+}
+
+// spread writes x to every 16th place of dst.
+func spread[T float32 | uint16](dst, x []T) {
+	dst = dst[:(len(x)-1)*Panel+1]
+	for d, v := range x {
+		dst[d*Panel] = v
+	}
+}
+
+func halvesGeneric(dst []uint16, x []float32) {
+	dst = dst[:len(x)]
+	for i, v := range x {
+		dst[i] = F32ToF16(v)
 	}
 }
 

@@ -59,12 +59,18 @@ func scaleGainGeneric(dst, x, gain []float32, s float32) {
 // LayerNorm writes (x-mean)/sqrt(var + eps)*gain + bias (Ba, Kiros and Hinton, 2016). bias nil means zeros, gain nil ones. dst may be x.
 func LayerNorm(dst, x, gain, bias []float32, eps float32) {
 	var lanes [normLanes]float32
-	for i, v := range x {
-		lanes[i%normLanes] += v
+	whole := len(x) &^ (normLanes - 1)
+	addLanes(&lanes, x[:whole])
+	for i, v := range x[whole:] {
+		lanes[i] += v
 	}
 	n := float32(len(x))
 	mean := foldLanes(lanes[:]) / n
 	s := inverseRoot(sumSquares(x, mean)/n + eps)
+	if gain != nil && bias != nil {
+		layerNorm(dst, x, gain, bias, mean, s)
+		return
+	}
 	for i, v := range x {
 		y := (v - mean) * s
 		if gain != nil {
@@ -74,5 +80,19 @@ func LayerNorm(dst, x, gain, bias []float32, eps float32) {
 			y += bias[i]
 		}
 		dst[i] = y
+	}
+}
+
+func addLanesGeneric(s *[normLanes]float32, x []float32) {
+	for ; len(x) >= normLanes; x = x[normLanes:] {
+		for l, v := range x[:normLanes] {
+			s[l] += v
+		}
+	}
+}
+
+func layerNormGeneric(dst, x, gain, bias []float32, mean, s float32) {
+	for i, v := range x {
+		dst[i] = float32(float32((v-mean)*s)*gain[i]) + bias[i]
 	}
 }

@@ -55,33 +55,73 @@ func NewAttentionScratch(h *Heads, rows, context, workers int) *AttentionScratch
 }
 
 // Forward computes this worker's columns of the output projection: y[r*ldy+n], n in [lo, hi). in holds the rows ready for Q, K and V. K and V of every row are written to page
-// Pages[block] before any row attends, so rows of one call see each other. Three barriers inside; one must follow.
+// Pages[block] before any row attends, so rows of one call see each other. Barriers inside; one must follow.
+//
+// Where the KV heads split evenly, a worker computes the queries, keys and values of its heads for all rows and attends with them, and needs nothing from the others before the
+// output projection.
 func (a *Attention) Forward(w *par.Worker, h *Heads, s *AttentionScratch, rope *Rope, kv *kernel.KV, places []Place, block int, in *kernel.Input, y []float32, ldy int) (lo, hi int) {
 	rows := len(places)
-	q, k, v := 0, h.Q*h.Dim, (h.Q+h.KV)*h.Dim
-	a.Q.Forward(w, s.qkv[q:], h.width(), in, rows)
-	a.K.Forward(w, s.qkv[k:], h.width(), in, rows)
-	a.V.Forward(w, s.qkv[v:], h.width(), in, rows)
-	w.Barrier()
-	for r, hi := w.Split(rows); r < hi; r++ {
-		p, row := &places[r], s.qkv[r*h.width():(r+1)*h.width()]
-		a.rotate(h, rope, p.Pos, row[q:k], row[k:v])
-		kv.Put(p.Pages[block][p.Pos/PagePositions], p.Pos%PagePositions, row[k:v], row[v:])
+	if h.splits(w) {
+		g0, g1 := w.Split(h.KV)
+		a.project(h, s, in, rows, g0, g1)
+		for r := range rows {
+			a.place(h, s, rope, kv, places, block, r, g0, g1)
+		}
+		for g := g0; g < g1; g++ {
+			for r := range rows {
+				h.attend(w, s, kv, places, block, r, g)
+			}
+		}
+	} else {
+		a.Q.Forward(w, s.qkv, h.width(), in, rows)
+		a.K.Forward(w, s.qkv[h.Q*h.Dim:], h.width(), in, rows)
+		a.V.Forward(w, s.qkv[(h.Q+h.KV)*h.Dim:], h.width(), in, rows)
+		w.Barrier()
+		for r, end := w.Split(rows); r < end; r++ {
+			a.place(h, s, rope, kv, places, block, r, 0, h.KV)
+		}
+		w.Barrier()
+		for i := w.ID; i < rows*h.KV; i += w.N { // strided: later rows see more positions
+			h.attend(w, s, kv, places, block, i/h.KV, i%h.KV)
+		}
 	}
-	w.Barrier()
-	a.attend(w, h, s, kv, places, block)
 	w.Barrier()
 	return a.Out.Forward(w, y, ldy, s.out.Gather(w, rows, a.Out.W), rows)
 }
 
-// rotate norms, shifts and rotates the heads of one row in place.
-func (a *Attention) rotate(h *Heads, rope *Rope, pos int, q, k []float32) {
+// splits says whether every worker gets as many KV heads, and whole panels of the products that make them.
+func (h *Heads) splits(w *par.Worker) bool {
+	return w.N == 1 || h.KV%w.N == 0 && h.Dim%kernel.Panel == 0
+}
+
+// project computes queries, keys and values of the heads of KV heads [g0, g1).
+func (a *Attention) project(h *Heads, s *AttentionScratch, in *kernel.Input, rows, g0, g1 int) {
+	group, panel := h.Q/h.KV, func(heads int) int { return (heads*h.Dim + kernel.Panel - 1) / kernel.Panel }
+	a.Q.panels(s.qkv, h.width(), in, rows, panel(g0*group), panel(g1*group))
+	a.K.panels(s.qkv[h.Q*h.Dim:], h.width(), in, rows, panel(g0), panel(g1))
+	a.V.panels(s.qkv[(h.Q+h.KV)*h.Dim:], h.width(), in, rows, panel(g0), panel(g1))
+}
+
+// place norms, shifts and rotates the heads of KV heads [g0, g1) of row r and writes their keys and values to the row's page.
+func (a *Attention) place(h *Heads, s *AttentionScratch, rope *Rope, kv *kernel.KV, places []Place, block, r, g0, g1 int) {
+	p, row := &places[r], s.qkv[r*h.width():(r+1)*h.width()]
+	k, v := h.Q*h.Dim, (h.Q+h.KV)*h.Dim
 	var cos, sin []float32
 	if h.Rot > 0 {
-		cos, sin = rope.At(pos)
+		cos, sin = rope.At(p.Pos)
 	}
-	h.rotate(q, a.QGain, a.QHeadBias, cos, sin)
-	h.rotate(k, a.KGain, a.KHeadBias, cos, sin)
+	q0, q1 := g0*h.Q/h.KV*h.Dim, g1*h.Q/h.KV*h.Dim
+	h.rotate(row[q0:q1], a.QGain, part(a.QHeadBias, q0, q1), cos, sin)
+	h.rotate(row[k+g0*h.Dim:k+g1*h.Dim], a.KGain, part(a.KHeadBias, g0*h.Dim, g1*h.Dim), cos, sin)
+	kv.Put(p.Pages[block][p.Pos/PagePositions], p.Pos%PagePositions, g0, g1, row[k:v], row[v:])
+}
+
+// part is x[lo:hi], nil for nil.
+func part(x []float32, lo, hi int) []float32 {
+	if x == nil {
+		return nil
+	}
+	return x[lo:hi]
 }
 
 func (h *Heads) rotate(x, gain, bias, cos, sin []float32) {
@@ -100,13 +140,9 @@ func (h *Heads) rotate(x, gain, bias, cos, sin []float32) {
 	}
 }
 
-// attend gives every worker its share of (row, group of heads with one KV head). The share is strided: later rows see more positions.
-func (a *Attention) attend(w *par.Worker, h *Heads, s *AttentionScratch, kv *kernel.KV, places []Place, block int) {
-	group := h.Q / h.KV
-	for i := w.ID; i < len(places)*h.KV; i += w.N {
-		r, g := i/h.KV, i%h.KV
-		p := &places[r]
-		q := s.qkv[r*h.width() : r*h.width()+h.Q*h.Dim]
-		kernel.Attend(s.out.Row(r), q, kv, p.Pages[block], p.Pos, p.Span, g*group, (g+1)*group, h.Q, h.Scale, h.Softcap, s.scores[w.ID])
-	}
+// attend computes the output of the query heads of KV head g of row r.
+func (h *Heads) attend(w *par.Worker, s *AttentionScratch, kv *kernel.KV, places []Place, block, r, g int) {
+	p, group := &places[r], h.Q/h.KV
+	q := s.qkv[r*h.width() : r*h.width()+h.Q*h.Dim]
+	kernel.Attend(s.out.Row(r), q, kv, p.Pages[block], p.Pos, p.Span, g*group, (g+1)*group, h.Q, h.Scale, h.Softcap, s.scores[w.ID])
 }

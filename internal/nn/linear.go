@@ -15,6 +15,11 @@ type Linear struct {
 // this and a reader of other columns.
 func (l *Linear) Forward(w *par.Worker, dst []float32, ldd int, in *kernel.Input, rows int) (lo, hi int) {
 	p0, p1 := w.Split(l.W.Panels())
+	return l.panels(dst, ldd, in, rows, p0, p1)
+}
+
+// panels is Forward for the columns of panels [p0, p1).
+func (l *Linear) panels(dst []float32, ldd int, in *kernel.Input, rows, p0, p1 int) (lo, hi int) {
 	if p0 == p1 {
 		return 0, 0
 	}

@@ -54,6 +54,12 @@ func main() {
 	add()
 	scale()
 	mulAdd()
+	ropeHalf()
+	ropeInterleaved()
+	halves()
+	addLanes()
+	layerNorm()
+	relu2()
 	Generate()
 }
 

@@ -378,3 +378,109 @@ func gelu() {
 		VMOVUPS(e, at("dst"))
 	})
 }
+
+// ropeHalf rotates the pairs (a[j], b[j]), j ascending, eight at a time.
+func ropeHalf() {
+	each("ropeHalfAVX2", "rotates the pairs (a, b) in place.", "", []string{"a", "b", "cos", "sin"}, nil, func(at func(string) Mem) {
+		u, v, c, s, x, y := load(at("a")), load(at("b")), load(at("cos")), load(at("sin")), YMM(), YMM()
+		VMULPS(c, u, x)
+		VMULPS(s, v, y)
+		VSUBPS(y, x, x)
+		VMOVUPS(x, at("a"))
+		VMULPS(s, u, u)
+		VMULPS(c, v, v)
+		VADDPS(v, u, u)
+		VMOVUPS(u, at("b"))
+	})
+}
+
+// ropeInterleaved rotates pairs of neighbours, four at a time.
+func ropeInterleaved() {
+	fn("ropeInterleavedAVX2", "rotates pairs of neighbours in place; n pairs, a multiple of 4, at least 4.", "func(x *float32, cos *float32, sin *float32, n int)")
+	x, cos, sin, n := arg("x"), arg("cos"), arg("sin"), arg("n")
+	Label("loop")
+	c, s, v, w := YMM(), YMM(), YMM(), YMM()
+	for _, t := range []struct {
+		from GPVirtual
+		to   VecVirtual
+	}{{cos, c}, {sin, s}} {
+		VMOVUPS(Mem{Base: t.from}, t.to.AsX())
+		VPERMPD(U8(0x50), t.to, t.to)   // pairs 0 0 1 1: halves 0 and 1, each twice
+		VPERMILPS(U8(0x50), t.to, t.to) // to lanes 0 0 1 1 of each half
+	}
+	VMOVUPS(Mem{Base: x}, v)
+	VPERMILPS(U8(0xb1), v, w) // the partner of each lane
+	VMULPS(c, v, v)
+	VMULPS(s, w, w)
+	VADDSUBPS(w, v, v) // even lanes u*c - v*s, odd lanes v*c + u*s
+	VMOVUPS(v, Mem{Base: x})
+	ADDQ(U8(32), x)
+	ADDQ(U8(16), cos)
+	ADDQ(U8(16), sin)
+	SUBQ(U8(4), n)
+	JNE(LabelRef("loop"))
+	ret()
+}
+
+// halves rounds to the nearest half.
+func halves() {
+	fn("halvesAVX2", "rounds x to halves; n is a multiple of 8, at least 8.", "func(dst *uint16, x *float32, n int)")
+	dst, x, n := arg("dst"), arg("x"), arg("n")
+	Label("loop")
+	v := YMM()
+	VMOVUPS(Mem{Base: x}, v)
+	VCVTPS2PH(U8(0), v, Mem{Base: dst})
+	ADDQ(U8(32), x)
+	ADDQ(U8(16), dst)
+	SUBQ(U8(8), n)
+	JNE(LabelRef("loop"))
+	ret()
+}
+
+// addLanes adds x to 32 lanes of sums.
+func addLanes() {
+	fn("addLanesAVX2", "adds x to 32 lanes; n is a multiple of 32, at least 32.", "func(s *float32, x *float32, n int)")
+	s, x, n := arg("s"), arg("x"), arg("n")
+	var a [4]VecVirtual
+	for i := range a {
+		a[i] = YMM()
+		VMOVUPS(Mem{Base: s, Disp: 32 * i}, a[i])
+	}
+	Label("loop")
+	for i := range a {
+		VADDPS(Mem{Base: x, Disp: 32 * i}, a[i], a[i])
+	}
+	SUBQ(I32(-128), x)
+	SUBQ(U8(32), n)
+	JNE(LabelRef("loop"))
+	for i := range a {
+		VMOVUPS(a[i], Mem{Base: s, Disp: 32 * i})
+	}
+	ret()
+}
+
+func layerNorm() {
+	var mean, s VecVirtual
+	each("layerNormAVX2", "writes (x-mean)*s*gain + bias.", ", mean float32, s float32", []string{"dst", "x", "gain", "bias"}, func() {
+		mean, s = YMM(), YMM()
+		VBROADCASTSS(argMem("mean"), mean)
+		VBROADCASTSS(argMem("s"), s)
+	}, func(at func(string) Mem) {
+		v := load(at("x"))
+		VSUBPS(mean, v, v)
+		VMULPS(s, v, v)
+		VMULPS(at("gain"), v, v)
+		VADDPS(at("bias"), v, v)
+		VMOVUPS(v, at("dst"))
+	})
+}
+
+func relu2() {
+	each("relu2AVX2", "writes max(0, x)^2.", "", []string{"dst", "x"}, nil, func(at func(string) Mem) {
+		v, z := load(at("x")), YMM()
+		VXORPS(z, z, z)
+		VMAXPS(v, z, v) // the second source, here x, stands where either is NaN
+		VMULPS(v, v, v)
+		VMOVUPS(v, at("dst"))
+	})
+}
