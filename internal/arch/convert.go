@@ -115,6 +115,27 @@ func hash(tensors []tensorfile.Source) (string, error) {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// CheckHash says whether the tensors of a .tinyloop file are those whose hash it states; other files, which state none, pass. It reads the whole file.
+func CheckHash(f *tensorfile.File) error {
+	want, ok := f.Meta.String(keyHash)
+	if !ok {
+		return nil
+	}
+	var tensors []tensorfile.Source
+	for _, t := range f.Tensors() {
+		tensors = append(tensors, tensorfile.Source{Name: t.Name, Type: t.Type, Shape: t.Shape, WriteTo: func(w io.Writer) error {
+			_, err := w.Write(t.Data)
+			return err
+		}})
+	}
+	var have string
+	err := f.Guard(func() (err error) { have, err = hash(tensors); return err })
+	if err == nil && have != want {
+		err = invalid(keyHash, "the tensors are not those that were written: their hash is %s, the file states %s", have, clip(want))
+	}
+	return err
+}
+
 // fileType gives ggml's number of the format that holds most of the values.
 func fileType(tensors []tensorfile.Source) (uint32, bool) {
 	numbers := map[kernel.Type]uint32{kernel.F32: 0, kernel.F16: 1, kernel.Q4_0: 2, kernel.Q4_1: 3, kernel.Q8_0: 7, kernel.Q5_0: 8, kernel.Q5_1: 9, kernel.BF16: 32}

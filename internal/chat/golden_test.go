@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,4 +164,31 @@ func text(parts []Part) string {
 		b.WriteString(p.Text)
 	}
 	return b.String()
+}
+
+// TestLineEnds: a template saved with the line ends of another system is the same template, as in Jinja2.
+func TestLineEnds(t *testing.T) {
+	g := loadGoldens(t)
+	compared := 0
+	for name, convs := range g.Renders {
+		if g.compiled[name] == nil {
+			continue
+		}
+		for _, end := range []string{"\r\n"} {
+			tm, err := Compile(strings.ReplaceAll(g.compiled[name].Source(), "\n", end))
+			if err != nil {
+				t.Errorf("%s with %q: %v", name, end, err)
+				continue
+			}
+			for conv := range convs {
+				want, werr := g.compiled[name].Render(g.render(t, conv))
+				got, err := tm.Render(g.render(t, conv))
+				if (err == nil) != (werr == nil) || !slices.Equal(got, want) {
+					t.Errorf("%s with %q: %s renders otherwise", name, end, conv)
+				}
+				compared++
+			}
+		}
+	}
+	t.Logf("%d renderings compared", compared)
 }

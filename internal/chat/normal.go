@@ -35,7 +35,8 @@ func normalise(source string) (string, error) {
 	if strings.Contains(source, prefix) {
 		return "", fmt.Errorf("it uses a reserved name, %s…", prefix)
 	}
-	source = strings.TrimSuffix(source, "\n") // as Jinja2 does (keep_trailing_newline is off)
+	source = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(source) // as Jinja2 does, whatever system saved the file
+	source = strings.TrimSuffix(source, "\n")                              // as Jinja2 does (keep_trailing_newline is off)
 	segs, err := split(source)
 	if err != nil {
 		return "", err

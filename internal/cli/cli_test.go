@@ -33,8 +33,18 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SHARED", shared)
 			return nil
 		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"damage": damage},
 		Condition: func(cond string) (bool, error) {
 			return cond == "shared" && missing == nil, nil
 		},
 	})
+}
+
+// damage flips one bit near the end of a file.
+func damage(ts *testscript.TestScript, neg bool, args []string) {
+	path := ts.MkAbs(args[0])
+	b, err := os.ReadFile(path)
+	ts.Check(err)
+	b[len(b)-100] ^= 1
+	ts.Check(os.WriteFile(path, b, 0o600))
 }

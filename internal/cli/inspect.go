@@ -123,6 +123,9 @@ func (c *InspectCmd) report(f *tensorfile.File) (*report, error) {
 			r.Problems = append(r.Problems, err.Error())
 		}
 	}
+	if err := arch.CheckHash(f); err != nil {
+		r.Problems = append(r.Problems, err.Error())
+	}
 	if len(r.Tensors) == 0 {
 		r.Problems = append(r.Problems, "the file holds no tensors: a vocabulary only")
 	}
