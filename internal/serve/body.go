@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,10 @@ func (s *Server) body(x *exchange, r *http.Request) bool {
 	b, err := s.read(x, r, limit)
 	switch {
 	case err == nil:
+	case s.stop.Err() != nil:
+		x.Header().Set("Connection", "close")
+		s.fail(x, &fault.Error{Kind: fault.Unavailable, Msg: errDraining.Error(), Err: err})
+		return false
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		x.Header().Set("Connection", "close")
 		s.failWith(x, http.StatusRequestTimeout, &fault.Error{Kind: fault.Malformed, Code: "body_timeout",
@@ -65,6 +70,8 @@ const slowest = 1 << 10
 // time that the slowest rate allows.
 func (s *Server) read(x *exchange, r *http.Request, limit int64) ([]byte, error) {
 	defer x.rc.SetReadDeadline(time.Time{})
+	unhook := context.AfterFunc(s.stop, func() { x.rc.SetReadDeadline(time.Unix(1, 0)) })
+	defer unhook()
 	start := time.Now()
 	size := 4096
 	if r.ContentLength >= 0 {
@@ -76,6 +83,9 @@ func (s *Server) read(x *exchange, r *http.Request, limit int64) ([]byte, error)
 			buf = append(buf, 0)[:len(buf)]
 		}
 		x.rc.SetReadDeadline(earlier(time.Now().Add(s.cfg.BodyTimeout), start.Add(2*s.cfg.BodyTimeout+time.Duration(len(buf))*time.Second/slowest)))
+		if s.stop.Err() != nil { // perhaps before this deadline was set
+			return nil, errDraining
+		}
 		n, err := r.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if errors.Is(err, io.EOF) {

@@ -141,3 +141,26 @@ func TestTargetsThatAreNoPath(t *testing.T) {
 		}
 	}
 }
+
+// A request whose body is still on its way when the server stops is told so, as those are whose answers are cut.
+func TestABodyOnItsWayAtShutdown(t *testing.T) {
+	w := New(t, Options{Serve: serve.Config{DrainTimeout: 2 * time.Second}})
+	url, end := listen(t, w)
+	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+	time.Sleep(100 * time.Millisecond)
+	took := make(chan time.Duration, 1)
+	go func() { took <- end() }()
+	c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("%v %v", res, err)
+	}
+	if d := <-took; d > 2*time.Second+time.Second/2 {
+		t.Errorf("shutdown took %v", d)
+	}
+}
