@@ -259,6 +259,21 @@ func mulK6x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *i
 //go:noescape
 func mulK6x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
 
+// packQ8_0 writes a panel of Q8_0 from 16 rows, stride bytes apart.
+//
+//go:noescape
+func packQ8_0(code *int8, scales *uint16, src *byte, stride int, blocks int) uint32
+
+// packQ4_0 writes a panel of Q4_0 from 16 rows, stride bytes apart.
+//
+//go:noescape
+func packQ4_0(code *int8, scales *uint16, src *byte, stride int, blocks int)
+
+// packQ4_1 writes a panel of Q4_1 from 16 rows, stride bytes apart.
+//
+//go:noescape
+func packQ4_1(code *int8, scales *uint16, mins *uint16, src *byte, stride int, blocks int)
+
 // quantiseRowAVX2 quantises blocks of 32 activations.
 //
 //go:noescape

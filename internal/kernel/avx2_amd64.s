@@ -13194,6 +13194,451 @@ high:
 	VZEROUPPER
 	RET
 
+// func packQ8_0(code *int8, scales *uint16, src *byte, stride int, blocks int) uint32
+// Requires: AVX, AVX2
+TEXT ·packQ8_0(SB), NOSPLIT, $0-44
+	MOVQ      code+0(FP), AX
+	MOVQ      scales+8(FP), CX
+	MOVQ      src+16(FP), DX
+	MOVQ      stride+24(FP), BX
+	MOVQ      blocks+32(FP), SI
+	LEAQ      (BX)(BX*2), DI
+	VPXOR     Y0, Y0, Y0
+	VPCMPEQW  Y1, Y1, Y1
+	VPSLLW    $0x0f, Y1, Y1
+	VPACKSSWB Y1, Y1, Y1
+
+block:
+	MOVQ         DX, R8
+	MOVWLZX      (R8), R9
+	MOVW         R9, (CX)
+	MOVWLZX      (R8)(BX*1), R9
+	MOVW         R9, 2(CX)
+	MOVWLZX      (R8)(BX*2), R9
+	MOVW         R9, 4(CX)
+	MOVWLZX      (R8)(DI*1), R9
+	MOVW         R9, 6(CX)
+	VMOVDQU      2(R8), Y2
+	VPCMPEQB     Y1, Y2, Y3
+	VPOR         Y3, Y0, Y0
+	VMOVDQU      2(R8)(BX*1), Y4
+	VPCMPEQB     Y1, Y4, Y3
+	VPOR         Y3, Y0, Y0
+	VMOVDQU      2(R8)(BX*2), Y6
+	VPCMPEQB     Y1, Y6, Y3
+	VPOR         Y3, Y0, Y0
+	VMOVDQU      2(R8)(DI*1), Y7
+	VPCMPEQB     Y1, Y7, Y3
+	VPOR         Y3, Y0, Y0
+	VPUNPCKLDQ   Y4, Y2, Y3
+	VPUNPCKHDQ   Y4, Y2, Y5
+	VPUNPCKLDQ   Y7, Y6, Y4
+	VPUNPCKHDQ   Y7, Y6, Y7
+	VPUNPCKLQDQ  Y4, Y3, Y2
+	VPUNPCKHQDQ  Y4, Y3, Y4
+	VPUNPCKLQDQ  Y7, Y5, Y6
+	VPUNPCKHQDQ  Y7, Y5, Y7
+	VMOVDQU      X2, (AX)
+	VEXTRACTI128 $0x01, Y2, 256(AX)
+	VMOVDQU      X4, 64(AX)
+	VEXTRACTI128 $0x01, Y4, 320(AX)
+	VMOVDQU      X6, 128(AX)
+	VEXTRACTI128 $0x01, Y6, 384(AX)
+	VMOVDQU      X7, 192(AX)
+	VEXTRACTI128 $0x01, Y7, 448(AX)
+	LEAQ         (R8)(BX*4), R8
+	MOVWLZX      (R8), R9
+	MOVW         R9, 8(CX)
+	MOVWLZX      (R8)(BX*1), R9
+	MOVW         R9, 10(CX)
+	MOVWLZX      (R8)(BX*2), R9
+	MOVW         R9, 12(CX)
+	MOVWLZX      (R8)(DI*1), R9
+	MOVW         R9, 14(CX)
+	VMOVDQU      2(R8), Y2
+	VPCMPEQB     Y1, Y2, Y3
+	VPOR         Y3, Y0, Y0
+	VMOVDQU      2(R8)(BX*1), Y4
+	VPCMPEQB     Y1, Y4, Y3
+	VPOR         Y3, Y0, Y0
+	VMOVDQU      2(R8)(BX*2), Y6
+	VPCMPEQB     Y1, Y6, Y3
+	VPOR         Y3, Y0, Y0
+	VMOVDQU      2(R8)(DI*1), Y7
+	VPCMPEQB     Y1, Y7, Y3
+	VPOR         Y3, Y0, Y0
+	VPUNPCKLDQ   Y4, Y2, Y3
+	VPUNPCKHDQ   Y4, Y2, Y5
+	VPUNPCKLDQ   Y7, Y6, Y4
+	VPUNPCKHDQ   Y7, Y6, Y7
+	VPUNPCKLQDQ  Y4, Y3, Y2
+	VPUNPCKHQDQ  Y4, Y3, Y4
+	VPUNPCKLQDQ  Y7, Y5, Y6
+	VPUNPCKHQDQ  Y7, Y5, Y7
+	VMOVDQU      X2, 16(AX)
+	VEXTRACTI128 $0x01, Y2, 272(AX)
+	VMOVDQU      X4, 80(AX)
+	VEXTRACTI128 $0x01, Y4, 336(AX)
+	VMOVDQU      X6, 144(AX)
+	VEXTRACTI128 $0x01, Y6, 400(AX)
+	VMOVDQU      X7, 208(AX)
+	VEXTRACTI128 $0x01, Y7, 464(AX)
+	LEAQ         (R8)(BX*4), R8
+	MOVWLZX      (R8), R9
+	MOVW         R9, 16(CX)
+	MOVWLZX      (R8)(BX*1), R9
+	MOVW         R9, 18(CX)
+	MOVWLZX      (R8)(BX*2), R9
+	MOVW         R9, 20(CX)
+	MOVWLZX      (R8)(DI*1), R9
+	MOVW         R9, 22(CX)
+	VMOVDQU      2(R8), Y2
+	VPCMPEQB     Y1, Y2, Y3
+	VPOR         Y3, Y0, Y0
+	VMOVDQU      2(R8)(BX*1), Y4
+	VPCMPEQB     Y1, Y4, Y3
+	VPOR         Y3, Y0, Y0
+	VMOVDQU      2(R8)(BX*2), Y6
+	VPCMPEQB     Y1, Y6, Y3
+	VPOR         Y3, Y0, Y0
+	VMOVDQU      2(R8)(DI*1), Y7
+	VPCMPEQB     Y1, Y7, Y3
+	VPOR         Y3, Y0, Y0
+	VPUNPCKLDQ   Y4, Y2, Y3
+	VPUNPCKHDQ   Y4, Y2, Y5
+	VPUNPCKLDQ   Y7, Y6, Y4
+	VPUNPCKHDQ   Y7, Y6, Y7
+	VPUNPCKLQDQ  Y4, Y3, Y2
+	VPUNPCKHQDQ  Y4, Y3, Y4
+	VPUNPCKLQDQ  Y7, Y5, Y6
+	VPUNPCKHQDQ  Y7, Y5, Y7
+	VMOVDQU      X2, 32(AX)
+	VEXTRACTI128 $0x01, Y2, 288(AX)
+	VMOVDQU      X4, 96(AX)
+	VEXTRACTI128 $0x01, Y4, 352(AX)
+	VMOVDQU      X6, 160(AX)
+	VEXTRACTI128 $0x01, Y6, 416(AX)
+	VMOVDQU      X7, 224(AX)
+	VEXTRACTI128 $0x01, Y7, 480(AX)
+	LEAQ         (R8)(BX*4), R8
+	MOVWLZX      (R8), R9
+	MOVW         R9, 24(CX)
+	MOVWLZX      (R8)(BX*1), R9
+	MOVW         R9, 26(CX)
+	MOVWLZX      (R8)(BX*2), R9
+	MOVW         R9, 28(CX)
+	MOVWLZX      (R8)(DI*1), R9
+	MOVW         R9, 30(CX)
+	VMOVDQU      2(R8), Y2
+	VPCMPEQB     Y1, Y2, Y3
+	VPOR         Y3, Y0, Y0
+	VMOVDQU      2(R8)(BX*1), Y4
+	VPCMPEQB     Y1, Y4, Y3
+	VPOR         Y3, Y0, Y0
+	VMOVDQU      2(R8)(BX*2), Y6
+	VPCMPEQB     Y1, Y6, Y3
+	VPOR         Y3, Y0, Y0
+	VMOVDQU      2(R8)(DI*1), Y7
+	VPCMPEQB     Y1, Y7, Y3
+	VPOR         Y3, Y0, Y0
+	VPUNPCKLDQ   Y4, Y2, Y3
+	VPUNPCKHDQ   Y4, Y2, Y5
+	VPUNPCKLDQ   Y7, Y6, Y4
+	VPUNPCKHDQ   Y7, Y6, Y7
+	VPUNPCKLQDQ  Y4, Y3, Y2
+	VPUNPCKHQDQ  Y4, Y3, Y4
+	VPUNPCKLQDQ  Y7, Y5, Y6
+	VPUNPCKHQDQ  Y7, Y5, Y7
+	VMOVDQU      X2, 48(AX)
+	VEXTRACTI128 $0x01, Y2, 304(AX)
+	VMOVDQU      X4, 112(AX)
+	VEXTRACTI128 $0x01, Y4, 368(AX)
+	VMOVDQU      X6, 176(AX)
+	VEXTRACTI128 $0x01, Y6, 432(AX)
+	VMOVDQU      X7, 240(AX)
+	VEXTRACTI128 $0x01, Y7, 496(AX)
+	ADDQ         $0x22, DX
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x20, CX
+	DECQ         SI
+	JNE          block
+	VPMOVMSKB    Y0, R9
+	MOVL         R9, ret+40(FP)
+	VZEROUPPER
+	RET
+
+// func packQ4_0(code *int8, scales *uint16, src *byte, stride int, blocks int)
+// Requires: AVX
+TEXT ·packQ4_0(SB), NOSPLIT, $0-40
+	MOVQ code+0(FP), AX
+	MOVQ scales+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ blocks+32(FP), SI
+	LEAQ (BX)(BX*2), DI
+
+block:
+	MOVQ        DX, R8
+	MOVWLZX     (R8), R9
+	MOVW        R9, (CX)
+	MOVWLZX     (R8)(BX*1), R9
+	MOVW        R9, 2(CX)
+	MOVWLZX     (R8)(BX*2), R9
+	MOVW        R9, 4(CX)
+	MOVWLZX     (R8)(DI*1), R9
+	MOVW        R9, 6(CX)
+	VMOVDQU     2(R8), X0
+	VMOVDQU     2(R8)(BX*1), X2
+	VMOVDQU     2(R8)(BX*2), X4
+	VMOVDQU     2(R8)(DI*1), X5
+	VPUNPCKLDQ  X2, X0, X1
+	VPUNPCKHDQ  X2, X0, X3
+	VPUNPCKLDQ  X5, X4, X2
+	VPUNPCKHDQ  X5, X4, X5
+	VPUNPCKLQDQ X2, X1, X0
+	VPUNPCKHQDQ X2, X1, X2
+	VPUNPCKLQDQ X5, X3, X4
+	VPUNPCKHQDQ X5, X3, X5
+	VMOVDQU     X0, (AX)
+	VMOVDQU     X2, 64(AX)
+	VMOVDQU     X4, 128(AX)
+	VMOVDQU     X5, 192(AX)
+	LEAQ        (R8)(BX*4), R8
+	MOVWLZX     (R8), R9
+	MOVW        R9, 8(CX)
+	MOVWLZX     (R8)(BX*1), R9
+	MOVW        R9, 10(CX)
+	MOVWLZX     (R8)(BX*2), R9
+	MOVW        R9, 12(CX)
+	MOVWLZX     (R8)(DI*1), R9
+	MOVW        R9, 14(CX)
+	VMOVDQU     2(R8), X0
+	VMOVDQU     2(R8)(BX*1), X2
+	VMOVDQU     2(R8)(BX*2), X4
+	VMOVDQU     2(R8)(DI*1), X5
+	VPUNPCKLDQ  X2, X0, X1
+	VPUNPCKHDQ  X2, X0, X3
+	VPUNPCKLDQ  X5, X4, X2
+	VPUNPCKHDQ  X5, X4, X5
+	VPUNPCKLQDQ X2, X1, X0
+	VPUNPCKHQDQ X2, X1, X2
+	VPUNPCKLQDQ X5, X3, X4
+	VPUNPCKHQDQ X5, X3, X5
+	VMOVDQU     X0, 16(AX)
+	VMOVDQU     X2, 80(AX)
+	VMOVDQU     X4, 144(AX)
+	VMOVDQU     X5, 208(AX)
+	LEAQ        (R8)(BX*4), R8
+	MOVWLZX     (R8), R9
+	MOVW        R9, 16(CX)
+	MOVWLZX     (R8)(BX*1), R9
+	MOVW        R9, 18(CX)
+	MOVWLZX     (R8)(BX*2), R9
+	MOVW        R9, 20(CX)
+	MOVWLZX     (R8)(DI*1), R9
+	MOVW        R9, 22(CX)
+	VMOVDQU     2(R8), X0
+	VMOVDQU     2(R8)(BX*1), X2
+	VMOVDQU     2(R8)(BX*2), X4
+	VMOVDQU     2(R8)(DI*1), X5
+	VPUNPCKLDQ  X2, X0, X1
+	VPUNPCKHDQ  X2, X0, X3
+	VPUNPCKLDQ  X5, X4, X2
+	VPUNPCKHDQ  X5, X4, X5
+	VPUNPCKLQDQ X2, X1, X0
+	VPUNPCKHQDQ X2, X1, X2
+	VPUNPCKLQDQ X5, X3, X4
+	VPUNPCKHQDQ X5, X3, X5
+	VMOVDQU     X0, 32(AX)
+	VMOVDQU     X2, 96(AX)
+	VMOVDQU     X4, 160(AX)
+	VMOVDQU     X5, 224(AX)
+	LEAQ        (R8)(BX*4), R8
+	MOVWLZX     (R8), R9
+	MOVW        R9, 24(CX)
+	MOVWLZX     (R8)(BX*1), R9
+	MOVW        R9, 26(CX)
+	MOVWLZX     (R8)(BX*2), R9
+	MOVW        R9, 28(CX)
+	MOVWLZX     (R8)(DI*1), R9
+	MOVW        R9, 30(CX)
+	VMOVDQU     2(R8), X0
+	VMOVDQU     2(R8)(BX*1), X2
+	VMOVDQU     2(R8)(BX*2), X4
+	VMOVDQU     2(R8)(DI*1), X5
+	VPUNPCKLDQ  X2, X0, X1
+	VPUNPCKHDQ  X2, X0, X3
+	VPUNPCKLDQ  X5, X4, X2
+	VPUNPCKHDQ  X5, X4, X5
+	VPUNPCKLQDQ X2, X1, X0
+	VPUNPCKHQDQ X2, X1, X2
+	VPUNPCKLQDQ X5, X3, X4
+	VPUNPCKHQDQ X5, X3, X5
+	VMOVDQU     X0, 48(AX)
+	VMOVDQU     X2, 112(AX)
+	VMOVDQU     X4, 176(AX)
+	VMOVDQU     X5, 240(AX)
+	ADDQ        $0x12, DX
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x20, CX
+	DECQ        SI
+	JNE         block
+	VZEROUPPER
+	RET
+
+// func packQ4_1(code *int8, scales *uint16, mins *uint16, src *byte, stride int, blocks int)
+// Requires: AVX
+TEXT ·packQ4_1(SB), NOSPLIT, $0-48
+	MOVQ code+0(FP), AX
+	MOVQ scales+8(FP), CX
+	MOVQ src+24(FP), DX
+	MOVQ stride+32(FP), BX
+	MOVQ blocks+40(FP), SI
+	MOVQ mins+16(FP), DI
+	LEAQ (BX)(BX*2), R8
+
+block:
+	MOVQ        DX, R9
+	MOVWLZX     (R9), R10
+	MOVW        R10, (CX)
+	MOVWLZX     2(R9), R10
+	MOVW        R10, (DI)
+	MOVWLZX     (R9)(BX*1), R10
+	MOVW        R10, 2(CX)
+	MOVWLZX     2(R9)(BX*1), R10
+	MOVW        R10, 2(DI)
+	MOVWLZX     (R9)(BX*2), R10
+	MOVW        R10, 4(CX)
+	MOVWLZX     2(R9)(BX*2), R10
+	MOVW        R10, 4(DI)
+	MOVWLZX     (R9)(R8*1), R10
+	MOVW        R10, 6(CX)
+	MOVWLZX     2(R9)(R8*1), R10
+	MOVW        R10, 6(DI)
+	VMOVDQU     4(R9), X0
+	VMOVDQU     4(R9)(BX*1), X2
+	VMOVDQU     4(R9)(BX*2), X4
+	VMOVDQU     4(R9)(R8*1), X5
+	VPUNPCKLDQ  X2, X0, X1
+	VPUNPCKHDQ  X2, X0, X3
+	VPUNPCKLDQ  X5, X4, X2
+	VPUNPCKHDQ  X5, X4, X5
+	VPUNPCKLQDQ X2, X1, X0
+	VPUNPCKHQDQ X2, X1, X2
+	VPUNPCKLQDQ X5, X3, X4
+	VPUNPCKHQDQ X5, X3, X5
+	VMOVDQU     X0, (AX)
+	VMOVDQU     X2, 64(AX)
+	VMOVDQU     X4, 128(AX)
+	VMOVDQU     X5, 192(AX)
+	LEAQ        (R9)(BX*4), R9
+	MOVWLZX     (R9), R10
+	MOVW        R10, 8(CX)
+	MOVWLZX     2(R9), R10
+	MOVW        R10, 8(DI)
+	MOVWLZX     (R9)(BX*1), R10
+	MOVW        R10, 10(CX)
+	MOVWLZX     2(R9)(BX*1), R10
+	MOVW        R10, 10(DI)
+	MOVWLZX     (R9)(BX*2), R10
+	MOVW        R10, 12(CX)
+	MOVWLZX     2(R9)(BX*2), R10
+	MOVW        R10, 12(DI)
+	MOVWLZX     (R9)(R8*1), R10
+	MOVW        R10, 14(CX)
+	MOVWLZX     2(R9)(R8*1), R10
+	MOVW        R10, 14(DI)
+	VMOVDQU     4(R9), X0
+	VMOVDQU     4(R9)(BX*1), X2
+	VMOVDQU     4(R9)(BX*2), X4
+	VMOVDQU     4(R9)(R8*1), X5
+	VPUNPCKLDQ  X2, X0, X1
+	VPUNPCKHDQ  X2, X0, X3
+	VPUNPCKLDQ  X5, X4, X2
+	VPUNPCKHDQ  X5, X4, X5
+	VPUNPCKLQDQ X2, X1, X0
+	VPUNPCKHQDQ X2, X1, X2
+	VPUNPCKLQDQ X5, X3, X4
+	VPUNPCKHQDQ X5, X3, X5
+	VMOVDQU     X0, 16(AX)
+	VMOVDQU     X2, 80(AX)
+	VMOVDQU     X4, 144(AX)
+	VMOVDQU     X5, 208(AX)
+	LEAQ        (R9)(BX*4), R9
+	MOVWLZX     (R9), R10
+	MOVW        R10, 16(CX)
+	MOVWLZX     2(R9), R10
+	MOVW        R10, 16(DI)
+	MOVWLZX     (R9)(BX*1), R10
+	MOVW        R10, 18(CX)
+	MOVWLZX     2(R9)(BX*1), R10
+	MOVW        R10, 18(DI)
+	MOVWLZX     (R9)(BX*2), R10
+	MOVW        R10, 20(CX)
+	MOVWLZX     2(R9)(BX*2), R10
+	MOVW        R10, 20(DI)
+	MOVWLZX     (R9)(R8*1), R10
+	MOVW        R10, 22(CX)
+	MOVWLZX     2(R9)(R8*1), R10
+	MOVW        R10, 22(DI)
+	VMOVDQU     4(R9), X0
+	VMOVDQU     4(R9)(BX*1), X2
+	VMOVDQU     4(R9)(BX*2), X4
+	VMOVDQU     4(R9)(R8*1), X5
+	VPUNPCKLDQ  X2, X0, X1
+	VPUNPCKHDQ  X2, X0, X3
+	VPUNPCKLDQ  X5, X4, X2
+	VPUNPCKHDQ  X5, X4, X5
+	VPUNPCKLQDQ X2, X1, X0
+	VPUNPCKHQDQ X2, X1, X2
+	VPUNPCKLQDQ X5, X3, X4
+	VPUNPCKHQDQ X5, X3, X5
+	VMOVDQU     X0, 32(AX)
+	VMOVDQU     X2, 96(AX)
+	VMOVDQU     X4, 160(AX)
+	VMOVDQU     X5, 224(AX)
+	LEAQ        (R9)(BX*4), R9
+	MOVWLZX     (R9), R10
+	MOVW        R10, 24(CX)
+	MOVWLZX     2(R9), R10
+	MOVW        R10, 24(DI)
+	MOVWLZX     (R9)(BX*1), R10
+	MOVW        R10, 26(CX)
+	MOVWLZX     2(R9)(BX*1), R10
+	MOVW        R10, 26(DI)
+	MOVWLZX     (R9)(BX*2), R10
+	MOVW        R10, 28(CX)
+	MOVWLZX     2(R9)(BX*2), R10
+	MOVW        R10, 28(DI)
+	MOVWLZX     (R9)(R8*1), R10
+	MOVW        R10, 30(CX)
+	MOVWLZX     2(R9)(R8*1), R10
+	MOVW        R10, 30(DI)
+	VMOVDQU     4(R9), X0
+	VMOVDQU     4(R9)(BX*1), X2
+	VMOVDQU     4(R9)(BX*2), X4
+	VMOVDQU     4(R9)(R8*1), X5
+	VPUNPCKLDQ  X2, X0, X1
+	VPUNPCKHDQ  X2, X0, X3
+	VPUNPCKLDQ  X5, X4, X2
+	VPUNPCKHDQ  X5, X4, X5
+	VPUNPCKLQDQ X2, X1, X0
+	VPUNPCKHQDQ X2, X1, X2
+	VPUNPCKLQDQ X5, X3, X4
+	VPUNPCKHQDQ X5, X3, X5
+	VMOVDQU     X0, 48(AX)
+	VMOVDQU     X2, 112(AX)
+	VMOVDQU     X4, 176(AX)
+	VMOVDQU     X5, 240(AX)
+	ADDQ        $0x14, DX
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DI
+	DECQ        SI
+	JNE         block
+	VZEROUPPER
+	RET
+
 // func quantiseRowAVX2(q *int8, abs *int8, meta *float32, x *float32, blocks int)
 // Requires: AVX, AVX2
 TEXT ·quantiseRowAVX2(SB), NOSPLIT, $0-40

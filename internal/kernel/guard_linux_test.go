@@ -68,7 +68,9 @@ func TestFences(t *testing.T) {
 }
 
 func fencedProduct(t *testing.T, r *rand.Rand, f Type, n, k, rows int, atEnd bool, floats func(int) []float32) {
-	m := newMatrix(t, f, n, k, randomWeights(r, f, n, k))
+	src := fence[byte](t, n*k/f.Block()*f.BlockBytes(), atEnd)
+	copy(src, randomWeights(r, f, n, k))
+	m := newMatrix(t, f, n, k, src)
 	in := NewInput(rows, k)
 	in.ldx = k
 	in.x, in.short[0].x = floats(rows*k), floats(rows*k)
@@ -79,6 +81,7 @@ func fencedProduct(t *testing.T, r *rand.Rand, f Type, n, k, rows int, atEnd boo
 	move(t, &m.scales, atEnd)
 	move(t, &m.mins, atEnd)
 	move(t, &m.steps, atEnd)
+	m.fill(src)
 	in.Prepare(m, 0, rows)
 	dst := floats(rows * n)
 	MatMul(dst, n, in, rows, m, 0, m.Panels())

@@ -232,6 +232,24 @@ func tileQuant(dst []float32, ldd int, a quantRows, w quantPanels) {
 	}
 }
 
+// packPanel writes the streams of a full panel where a kernel for the format exists, and says whether it did.
+func (m *Matrix) packPanel(p int, src []byte) bool {
+	blocks := m.K / qk
+	if !useAVX2 || m.Source != Q8_0 && m.Source != Q4_0 && m.Source != Q4_1 {
+		return false
+	}
+	code, scales, stride := &m.code[p*blocks*m.wordsPerBlock()*4], &m.scales[p*blocks*Panel], len(src)/Panel
+	switch m.Source {
+	case Q8_0:
+		m.narrow = packQ8_0(code, scales, &src[0], stride, blocks) == 0 && m.narrow
+	case Q4_0:
+		packQ4_0(code, scales, &src[0], stride, blocks)
+	default:
+		packQ4_1(code, scales, &m.mins[p*blocks*Panel], &src[0], stride, blocks)
+	}
+	return true
+}
+
 // tileSuper multiplies by panels of a K layout; kind is 8 times the layout plus the rows.
 func tileSuper(d *float32, ldd int, q *int8, m *float32, c, f *int8, s *uint16, b, n, kind int) {
 	switch kind {

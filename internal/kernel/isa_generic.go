@@ -15,6 +15,8 @@ func mulPlain(dst []float32, ldd int, x []float32, ldx, rows int, w plainPanels)
 
 func mulQuant(dst []float32, ldd int, a quantRows, w quantPanels) { mulQuantGeneric(dst, ldd, a, w) }
 
+func (m *Matrix) packPanel(p int, src []byte) bool { return false }
+
 func roundRow(dst, x []float32)                                    { roundRowGeneric(dst, x) }
 func addSquares(s *[normLanes]float32, x []float32, shift float32) { addSquaresGeneric(s, x, shift) }
 func scaleGain(dst, x, gain []float32, s float32)                  { scaleGainGeneric(dst, x, gain, s) }

@@ -113,8 +113,8 @@ func NewMatrix(t Type, n, k int, src []byte) (*Matrix, error) {
 	if err := m.allocate(); err != nil {
 		return nil, err
 	}
+	m.narrow = m.lay == layQ8
 	m.fill(src)
-	m.narrow = m.lay == layQ8 && !hasLowest(m.words())
 	return m, nil
 }
 
@@ -246,6 +246,9 @@ func fillHalf(dst []uint16, src []byte, rows, k int) {
 
 // fillBlocks writes the codes, scales and minima of one panel.
 func (m *Matrix) fillBlocks(p, rows int, src []byte) {
+	if rows == Panel && m.packPanel(p, src) {
+		return
+	}
 	blocks, size, unit := m.K/qk, m.Source.BlockBytes(), m.wordsPerBlock()
 	words := m.words()[p*blocks*unit : (p+1)*blocks*unit]
 	for b := range blocks {
@@ -261,6 +264,7 @@ func (m *Matrix) fillBlocks(p, rows int, src []byte) {
 			m.putBlock(words[b*unit:(b+1)*unit], r, blk)
 		}
 	}
+	m.narrow = m.narrow && !hasLowest(words)
 }
 
 // words views the codes in units of four values (layQ8) or eight (layQ4): what one row has in one group.

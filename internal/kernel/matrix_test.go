@@ -222,10 +222,11 @@ func TestQuantizeExtremes(t *testing.T) {
 
 // TestNarrow: one code -128 anywhere is found, and the scale's bytes are not taken for codes.
 func TestNarrow(t *testing.T) {
-	for at := range 3 * 34 {
-		src := make([]byte, 3*34)
+	const rows = 18 // a whole panel and a part of one
+	for at := range rows * 34 {
+		src := make([]byte, rows*34)
 		src[at] = 0x80
-		m := newMatrix(t, Q8_0, 3, 32, src)
+		m := newMatrix(t, Q8_0, rows, 32, src)
 		if want := at%34 < 2; m.narrow != want {
 			t.Errorf("byte %d: narrow is %v", at, m.narrow)
 		}
@@ -451,11 +452,11 @@ func benchmarkMatMul(b *testing.B, f Type, rows, n, k int) {
 func BenchmarkNewMatrix(b *testing.B) {
 	for _, f := range allTypes {
 		b.Run(f.String(), func(b *testing.B) {
-			src := randomWeights(rand.New(rand.NewPCG(19, 20)), f, 1024, 1024)
+			src := randomWeights(rand.New(rand.NewPCG(19, 20)), f, 4096, 1024)
 			best := time.Hour
 			for b.Loop() {
 				start := time.Now()
-				m, err := NewMatrix(f, 1024, 1024, src)
+				m, err := NewMatrix(f, 4096, 1024, src)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -35,6 +35,9 @@ func main() {
 			mulSuper(f, rows)
 		}
 	}
+	for _, f := range packFormats {
+		pack(f)
+	}
 	quantiseRow()
 	roundRow()
 	dotPages("dotPage1F32", 1, f32)

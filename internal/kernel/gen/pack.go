@@ -1,0 +1,111 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// packFormat is a source format whose codes go to panels as they are: halves, then codes, in blocks of 32.
+type packFormat struct {
+	name   string
+	halves int // scale, or scale and minimum
+	wide   bool
+}
+
+var packFormats = []packFormat{{"Q8_0", 1, true}, {"Q4_0", 1, false}, {"Q4_1", 2, false}}
+
+// pack writes one panel from 16 rows, stride bytes apart: each four rows of a block are turned as 4x4 words. Of Q8_0 it tells by a bit mask whether the code -128 occurs.
+func pack(f packFormat) {
+	mins := ""
+	if f.halves == 2 {
+		mins = "mins *uint16, "
+	}
+	signature := "func(code *int8, scales *uint16, " + mins + "src *byte, stride int, blocks int)"
+	if f.wide {
+		signature += " uint32"
+	}
+	fn("pack"+f.name, "writes a panel of "+f.name+" from 16 rows, stride bytes apart.", signature)
+	code, scales, src, stride, blocks := arg("code"), arg("scales"), arg("src"), arg("stride"), arg("blocks")
+	var least GPVirtual
+	if f.halves == 2 {
+		least = arg("mins")
+	}
+	three, row, word := GP64(), GP64(), GP32()
+	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, three)
+	var seen, low VecVirtual
+	if f.wide {
+		seen, low = YMM(), YMM()
+		zero(seen)
+		VPCMPEQW(low, low, low)
+		VPSLLW(U8(15), low, low)
+		VPACKSSWB(low, low, low) // -32768 becomes -128
+	}
+	Label("block")
+	MOVQ(src, row)
+	for quad := range 4 {
+		at := func(r, disp int) Mem {
+			return [4]Mem{{Base: row, Disp: disp}, {Base: row, Index: stride, Scale: 1, Disp: disp},
+				{Base: row, Index: stride, Scale: 2, Disp: disp}, {Base: row, Index: three, Scale: 1, Disp: disp}}[r]
+		}
+		for r := range 4 {
+			for i, to := range []GPVirtual{scales, least}[:f.halves] {
+				MOVWLZX(at(r, 2*i), word)
+				MOVW(word.As16(), Mem{Base: to, Disp: 8*quad + 2*r})
+			}
+		}
+		turn(f.wide, seen, low, func(r int) Mem { return at(r, 2*f.halves) }, func(g int) Mem { return Mem{Base: code, Disp: 64*g + 16*quad} })
+		if quad < 3 {
+			LEAQ(Mem{Base: row, Index: stride, Scale: 4}, row)
+		}
+	}
+	size, panel := 2*f.halves+16, 256
+	if f.wide {
+		size, panel = 34, 512
+	}
+	ADDQ(U8(size), src)
+	ADDQ(U32(panel), code)
+	ADDQ(U8(32), scales)
+	if f.halves == 2 {
+		ADDQ(U8(32), least)
+	}
+	DECQ(blocks)
+	JNE(LabelRef("block"))
+	if f.wide {
+		VPMOVMSKB(seen, word)
+		Store(word, ReturnIndex(0))
+	}
+	ret()
+}
+
+// turn writes the words of four rows, four (or eight) each, group by group.
+func turn(wide bool, seen, low VecVirtual, from, to func(int) Mem) {
+	var v, t [4]VecVirtual
+	for r := range v {
+		if wide {
+			v[r], t[r] = YMM(), YMM()
+		} else {
+			v[r], t[r] = XMM(), XMM()
+		}
+		VMOVDQU(from(r), v[r])
+		if wide {
+			c := YMM()
+			VPCMPEQB(low, v[r], c)
+			VPOR(c, seen, seen)
+		}
+	}
+	VPUNPCKLDQ(v[1], v[0], t[0])
+	VPUNPCKHDQ(v[1], v[0], t[1])
+	VPUNPCKLDQ(v[3], v[2], t[2])
+	VPUNPCKHDQ(v[3], v[2], t[3])
+	VPUNPCKLQDQ(t[2], t[0], v[0])
+	VPUNPCKHQDQ(t[2], t[0], v[1])
+	VPUNPCKLQDQ(t[3], t[1], v[2])
+	VPUNPCKHQDQ(t[3], t[1], v[3])
+	for g := range v {
+		VMOVDQU(v[g].AsX(), to(g))
+		if wide {
+			VEXTRACTI128(U8(1), v[g], to(g+4))
+		}
+	}
+}
