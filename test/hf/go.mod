@@ -1,0 +1,3 @@
+module tinyloop/test/hf
+
+go 1.26.0
