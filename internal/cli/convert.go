@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tinyloop/internal/arch"
+	"tinyloop/internal/chat"
 	"tinyloop/internal/fault"
 	"tinyloop/internal/host"
 	"tinyloop/internal/kernel"
@@ -102,6 +103,9 @@ func (c *ConvertCmd) options(in *tensorfile.File) (arch.ConvertOptions, error) {
 	if c.Template != "" {
 		b, err := os.ReadFile(c.Template)
 		if err != nil {
+			return o, fault.New(fault.Invalid, "", "--template: %v", err)
+		}
+		if _, err := chat.Compile(string(b)); err != nil {
 			return o, fault.New(fault.Invalid, "", "--template: %v", err)
 		}
 		o.Template = string(b)

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"tinyloop/internal/arch"
+	"tinyloop/internal/chat"
 	"tinyloop/internal/fault"
 	"tinyloop/internal/host"
 	"tinyloop/internal/kernel"
@@ -140,7 +141,11 @@ func (c *InspectCmd) report(f *tensorfile.File) (*report, error) {
 	} else if !slices.Contains(r.Problems, err.Error()) {
 		r.Problems = append(r.Problems, err.Error())
 	}
-	r.Template = host.TemplateSource(f)
+	if r.Template = host.TemplateSource(f); r.Template != "" {
+		if _, err := chat.Compile(r.Template); err != nil {
+			r.Problems = append(r.Problems, err.Error())
+		}
+	}
 	return r, nil
 }
 
