@@ -5,8 +5,11 @@ import "math"
 // Span bounds what a row may see: positions [0, Sinks) and (pos-Window, pos]. Window 0 means everything up to pos.
 type Span struct{ Window, Sinks int }
 
-// AttendScratch gives the number of floats of scratch that Attend needs for positions below maxPos.
-func AttendScratch(maxPos int) int { return roundUp(maxPos, Panel) + Panel + maxHeadDim }
+// quad is the number of query heads that share one reading of their keys and values, where so many have one KV head.
+const quad = 4
+
+// AttendScratch gives the number of floats of scratch that Attend needs for positions below maxPos: sums and scores of four heads.
+func AttendScratch(maxPos int) int { return quad * (roundUp(maxPos, Panel) + Panel + maxHeadDim) }
 
 // Attend computes attention of one row at position pos: query heads [h0, h1) of heads; q and dst are [heads*dim], and head h reads KV head h/(heads/kv.Heads()).
 // pages[b] holds positions 16b to 16b+15; pages wholly outside the span are never touched and may be -1. scores are scale*q.k, or softcap*tanh(scale*q.k/softcap)
@@ -16,15 +19,22 @@ func AttendScratch(maxPos int) int { return roundUp(maxPos, Panel) + Panel + max
 // one rounding a step, and a division by the sum at the end. Positions outside the span add nothing, not even zero.
 func Attend(dst, q []float32, kv *KV, pages []int32, pos int, s Span, h0, h1, heads int, scale, softcap float32, scratch []float32) {
 	v := s.view(pos)
-	acc, scores := scratch[:kv.vdim], scratch[maxHeadDim:]
-	group := heads / kv.heads
-	for h := h0; h < h1; h++ {
-		qh := q[h*kv.dim : (h+1)*kv.dim]
-		inv := kv.weigh(scores, qh, h/group, pages, v, scale, softcap)
+	group, acc := heads/kv.heads, scratch[:quad*kv.vdim]
+	scores := scratch[quad*maxHeadDim:]
+	ld := len(scores) / quad &^ (Panel - 1)
+	for h := h0; h < h1; {
+		n := 1
+		if h+quad <= h1 && h%group+quad <= group {
+			n = quad
+		}
+		inv := kv.weigh(scores, ld, q[h*kv.dim:(h+n)*kv.dim], n, h/group, pages, v, scale, softcap)
 		clear(acc)
-		kv.gather(acc, scores, h/group, pages, 0, v.sinks)
-		kv.gather(acc, scores, h/group, pages, v.from, v.end)
-		Scale(dst[h*kv.dim:(h+1)*kv.dim], acc[:kv.dim], inv)
+		kv.gather(acc, scores, ld, n, h/group, pages, 0, v.sinks)
+		kv.gather(acc, scores, ld, n, h/group, pages, v.from, v.end)
+		for i := range n {
+			Scale(dst[(h+i)*kv.dim:(h+i+1)*kv.dim], acc[i*kv.vdim:][:kv.dim], inv[i])
+		}
+		h += n
 	}
 }
 
@@ -48,11 +58,24 @@ func (v seen) blocks() (b0, b1, b2 int) {
 	return b0, max(b0, v.from/Panel), (v.end + Panel - 1) / Panel
 }
 
-// weigh fills scores, by position, with the exponentials of one head and gives 1 over their sum.
-func (kv *KV) weigh(scores, q []float32, head int, pages []int32, v seen, scale, softcap float32) float32 {
+// weigh fills the scores of n heads, 1 or 4, by position and ld floats apart, with their exponentials and gives 1 over the sum of each.
+func (kv *KV) weigh(scores []float32, ld int, q []float32, n, head int, pages []int32, v seen, scale, softcap float32) (inv [quad]float32) {
 	b0, b1, b2 := v.blocks()
-	kv.score(scores, q, head, pages, 0, b0, scale)
-	kv.score(scores, q, head, pages, b1, b2, scale)
+	if n == quad {
+		kv.scoreQ4(scores, ld, q, head, pages, 0, b0, scale)
+		kv.scoreQ4(scores, ld, q, head, pages, b1, b2, scale)
+	} else {
+		kv.score(scores, q, head, pages, 0, b0, scale)
+		kv.score(scores, q, head, pages, b1, b2, scale)
+	}
+	for i := range n {
+		inv[i] = v.exponentials(scores[i*ld:], b0, b1, b2, softcap)
+	}
+	return inv
+}
+
+// exponentials replaces the scores of a head by their exponentials and gives 1 over the sum.
+func (v seen) exponentials(scores []float32, b0, b1, b2 int, softcap float32) float32 {
 	low, high := scores[:b0*Panel], scores[b1*Panel:b2*Panel]
 	if softcap > 0 {
 		capScores(low, softcap)
@@ -103,6 +126,17 @@ func (kv *KV) score(scores, q []float32, head int, pages []int32, lo, hi int, sc
 	}
 }
 
+// scoreQ4 is score for four heads.
+func (kv *KV) scoreQ4(scores []float32, ld int, q []float32, head int, pages []int32, lo, hi int, scale float32) {
+	for ; lo < hi; lo++ {
+		if kv.half != nil {
+			dotPageHalfQ4(scores[lo*Panel:], ld, q, kv.dim, kv.dim, keys(kv, kv.half, pages[lo], head), scale)
+		} else {
+			dotPageQ4(scores[lo*Panel:], ld, q, kv.dim, kv.dim, keys(kv, kv.f32, pages[lo], head), scale)
+		}
+	}
+}
+
 // keys gives K of one head of one page, [dim][16]. (A function, not a method, since the two stores differ in type.)
 func keys[T float32 | uint16](kv *KV, store []T, page int32, head int) []T {
 	at := int(page)*kv.page + head*kv.head
@@ -134,17 +168,22 @@ func dotPageF16Generic(out, q []float32, k []uint16, scale float32) {
 	}
 }
 
-// gather adds the weighted values of positions [lo, hi) to acc.
-func (kv *KV) gather(acc, weights []float32, head int, pages []int32, lo, hi int) {
+// gather adds the values of positions [lo, hi), weighted for each of n heads, 1 or 4, to their sums in acc.
+func (kv *KV) gather(acc, weights []float32, ld, n, head int, pages []int32, lo, hi int) {
 	for lo < hi {
 		b := lo / Panel
 		end := min(hi, (b+1)*Panel)
 		at := int(pages[b])*kv.page + head*kv.head + kv.dim*Panel + lo%Panel*kv.vdim
-		n := (end - lo) * kv.vdim
-		if kv.half != nil {
-			addValuesF16(acc, weights[lo:end], kv.half[at:at+n])
-		} else {
-			addValues(acc, weights[lo:end], kv.f32[at:at+n])
+		size := (end - lo) * kv.vdim
+		switch {
+		case n == quad && kv.half != nil:
+			addValuesHalfQ4(acc, kv.vdim, kv.vdim, weights[lo:], ld, end-lo, kv.half[at:at+size])
+		case n == quad:
+			addValuesQ4(acc, kv.vdim, kv.vdim, weights[lo:], ld, end-lo, kv.f32[at:at+size])
+		case kv.half != nil:
+			addValuesF16(acc[:kv.vdim], weights[lo:end], kv.half[at:at+size])
+		default:
+			addValues(acc[:kv.vdim], weights[lo:end], kv.f32[at:at+size])
 		}
 		lo = end
 	}

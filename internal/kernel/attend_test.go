@@ -257,3 +257,54 @@ func BenchmarkAttend(b *testing.B) {
 		}
 	}
 }
+
+// TestAttendShared: heads that share the reading of keys and values get the bits of heads that attend alone.
+func TestAttendShared(t *testing.T) {
+	r := rand.New(rand.NewPCG(33, 34))
+	for _, f := range []Type{F32, F16} {
+		for _, dim := range []int{1, 8, 12, 40, 48, 64, 128} {
+			for _, group := range []int{4, 5, 8} {
+				const n, kvHeads = 90, 2
+				c := newCache(t, r, n, kvHeads, dim, f)
+				heads := group * kvHeads
+				q, got, want := make([]float32, heads*dim), make([]float32, heads*dim), make([]float32, heads*dim)
+				for i := range q {
+					q[i] = float32(r.NormFloat64())
+				}
+				for _, pos := range []int{0, 15, 16, 70, n - 1} {
+					for _, s := range []Span{{}, {5, 0}, {16, 4}, {40, 20}} {
+						scratch := make([]float32, AttendScratch(pos+1))
+						Attend(got, q, c.kv, c.pages, pos, s, 0, heads, heads, 0.3, 0, scratch)
+						for h := range heads {
+							Attend(want, q, c.kv, c.pages, pos, s, h, h+1, heads, 0.3, 0, scratch)
+						}
+						same(t, fmt.Sprint(f, " dim ", dim, " group ", group, " pos ", pos), got, want)
+						checkAttend(t, c, q, pos, s, heads, 0)
+					}
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkAttendLong is one KV head with its group of query heads at long contexts; the rate is of the bytes of keys and values, each counted once.
+func BenchmarkAttendLong(b *testing.B) {
+	for _, f := range []Type{F32, F16} {
+		for _, group := range []int{1, 4, 8} {
+			for _, n := range []int{1024, 4096} {
+				b.Run(fmt.Sprintf("%v/group%d/%d", f, group, n), func(b *testing.B) {
+					const dim = 64
+					r := rand.New(rand.NewPCG(35, 36))
+					c := newCache(b, r, n, 1, dim, f)
+					q, dst := make([]float32, group*dim), make([]float32, group*dim)
+					fillInput(r, &Input{rows: 1, k: group * dim, ldx: group * dim, x: q})
+					scratch := make([]float32, AttendScratch(n))
+					b.SetBytes(int64(n / Panel * c.kv.PageBytes()))
+					for b.Loop() {
+						Attend(dst, q, c.kv, c.pages, n-1, Span{}, 0, group, group, 0.1, 0, scratch)
+					}
+				})
+			}
+		}
+	}
+}

@@ -369,6 +369,26 @@ func scaleAVX2(dst *float32, a *float32, n int, s float32)
 //go:noescape
 func mulAddAVX2(dst *float32, a *float32, b *float32, c *float32, n int)
 
+// dotPageQ4F32 computes scale*q.k of four queries for the 16 positions of a page.
+//
+//go:noescape
+func dotPageQ4F32(out *float32, ldo int, q *float32, ldq int, dim int, scale float32, k *float32)
+
+// dotPageQ4F16 computes scale*q.k of four queries for the 16 positions of a page.
+//
+//go:noescape
+func dotPageQ4F16(out *float32, ldo int, q *float32, ldq int, dim int, scale float32, k *uint16)
+
+// addValuesQ4F32 adds w[i]*v[i] to the sums of four queries; width is a multiple of 8, rows at least 1.
+//
+//go:noescape
+func addValuesQ4F32(acc *float32, lda int, width int, w *float32, ldw int, rows int, v *float32)
+
+// addValuesQ4F16 adds w[i]*v[i] to the sums of four queries; width is a multiple of 8, rows at least 1.
+//
+//go:noescape
+func addValuesQ4F16(acc *float32, lda int, width int, w *float32, ldw int, rows int, v *uint16)
+
 // ropeHalfAVX2 rotates the pairs (a, b) in place. n is a multiple of 8, at least 8.
 //
 //go:noescape

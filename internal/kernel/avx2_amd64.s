@@ -15045,6 +15045,354 @@ loop:
 	VZEROUPPER
 	RET
 
+// func dotPageQ4F32(out *float32, ldo int, q *float32, ldq int, dim int, scale float32, k *float32)
+// Requires: AVX, FMA3
+TEXT ·dotPageQ4F32(SB), NOSPLIT, $0-56
+	MOVQ   out+0(FP), AX
+	MOVQ   ldo+8(FP), CX
+	MOVQ   q+16(FP), DX
+	MOVQ   ldq+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   k+48(FP), DI
+	SHLQ   $0x02, CX
+	SHLQ   $0x02, BX
+	LEAQ   (BX)(BX*2), R8
+	ADDQ   DX, R8
+	LEAQ   (CX)(CX*2), R9
+	ADDQ   AX, R9
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+dim:
+	VMOVUPS      (DI), Y8
+	VMOVUPS      32(DI), Y9
+	VBROADCASTSS (DX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (DX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (DX)(BX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (R8), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x40, DI
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, R8
+	DECQ         SI
+	JNE          dim
+	VBROADCASTSS scale+40(FP), Y8
+	VMULPS       Y8, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPS       Y8, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VMULPS       Y8, Y2, Y2
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMULPS       Y8, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMULPS       Y8, Y4, Y4
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMULPS       Y8, Y5, Y5
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMULPS       Y8, Y6, Y6
+	VMOVUPS      Y6, (R9)
+	VMULPS       Y8, Y7, Y7
+	VMOVUPS      Y7, 32(R9)
+	VZEROUPPER
+	RET
+
+// func dotPageQ4F16(out *float32, ldo int, q *float32, ldq int, dim int, scale float32, k *uint16)
+// Requires: AVX, F16C, FMA3
+TEXT ·dotPageQ4F16(SB), NOSPLIT, $0-56
+	MOVQ   out+0(FP), AX
+	MOVQ   ldo+8(FP), CX
+	MOVQ   q+16(FP), DX
+	MOVQ   ldq+24(FP), BX
+	MOVQ   dim+32(FP), SI
+	MOVQ   k+48(FP), DI
+	SHLQ   $0x02, CX
+	SHLQ   $0x02, BX
+	LEAQ   (BX)(BX*2), R8
+	ADDQ   DX, R8
+	LEAQ   (CX)(CX*2), R9
+	ADDQ   AX, R9
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+dim:
+	VCVTPH2PS    (DI), Y8
+	VCVTPH2PS    16(DI), Y9
+	VBROADCASTSS (DX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (DX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (DX)(BX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (R8), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x20, DI
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, R8
+	DECQ         SI
+	JNE          dim
+	VBROADCASTSS scale+40(FP), Y8
+	VMULPS       Y8, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPS       Y8, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VMULPS       Y8, Y2, Y2
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMULPS       Y8, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMULPS       Y8, Y4, Y4
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMULPS       Y8, Y5, Y5
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMULPS       Y8, Y6, Y6
+	VMOVUPS      Y6, (R9)
+	VMULPS       Y8, Y7, Y7
+	VMOVUPS      Y7, 32(R9)
+	VZEROUPPER
+	RET
+
+// func addValuesQ4F32(acc *float32, lda int, width int, w *float32, ldw int, rows int, v *float32)
+// Requires: AVX, FMA3
+TEXT ·addValuesQ4F32(SB), NOSPLIT, $0-56
+	MOVQ   acc+0(FP), AX
+	MOVQ   lda+8(FP), CX
+	MOVQ   width+16(FP), DX
+	MOVQ   w+24(FP), BX
+	MOVQ   ldw+32(FP), SI
+	MOVQ   rows+40(FP), DI
+	MOVQ   v+48(FP), R8
+	IMUL3Q $0x04, DX, R9
+	SHLQ   $0x02, CX
+	SHLQ   $0x02, SI
+	LEAQ   (CX)(CX*2), R10
+	ADDQ   AX, R10
+
+strip2:
+	CMPQ    DX, $0x10
+	JL      done2
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS (AX)(CX*1), Y2
+	VMOVUPS 32(AX)(CX*1), Y3
+	VMOVUPS (AX)(CX*2), Y4
+	VMOVUPS 32(AX)(CX*2), Y5
+	VMOVUPS (R10), Y6
+	VMOVUPS 32(R10), Y7
+	MOVQ    R8, R11
+	MOVQ    BX, R12
+	MOVQ    DI, R13
+	LEAQ    (SI)(SI*2), R14
+	ADDQ    R12, R14
+
+row2:
+	VMOVUPS      (R11), Y8
+	VMOVUPS      32(R11), Y9
+	VBROADCASTSS (R12), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (R12)(SI*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (R12)(SI*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (R14), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         R9, R11
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R14
+	DECQ         R13
+	JNE          row2
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMOVUPS      Y6, (R10)
+	VMOVUPS      Y7, 32(R10)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, R10
+	ADDQ         $0x40, R8
+	SUBQ         $0x10, DX
+	JMP          strip2
+
+done2:
+strip1:
+	CMPQ    DX, $0x08
+	JL      done1
+	VMOVUPS (AX), Y0
+	VMOVUPS (AX)(CX*1), Y1
+	VMOVUPS (AX)(CX*2), Y2
+	VMOVUPS (R10), Y3
+	MOVQ    R8, R11
+	MOVQ    BX, R12
+	MOVQ    DI, R13
+	LEAQ    (SI)(SI*2), R14
+	ADDQ    R12, R14
+
+row1:
+	VMOVUPS      (R11), Y4
+	VBROADCASTSS (R12), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (R12)(SI*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (R12)(SI*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (R14), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         R9, R11
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R14
+	DECQ         R13
+	JNE          row1
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, (AX)(CX*1)
+	VMOVUPS      Y2, (AX)(CX*2)
+	VMOVUPS      Y3, (R10)
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, R10
+	ADDQ         $0x20, R8
+	SUBQ         $0x08, DX
+	JMP          strip1
+
+done1:
+	VZEROUPPER
+	RET
+
+// func addValuesQ4F16(acc *float32, lda int, width int, w *float32, ldw int, rows int, v *uint16)
+// Requires: AVX, F16C, FMA3
+TEXT ·addValuesQ4F16(SB), NOSPLIT, $0-56
+	MOVQ   acc+0(FP), AX
+	MOVQ   lda+8(FP), CX
+	MOVQ   width+16(FP), DX
+	MOVQ   w+24(FP), BX
+	MOVQ   ldw+32(FP), SI
+	MOVQ   rows+40(FP), DI
+	MOVQ   v+48(FP), R8
+	IMUL3Q $0x02, DX, R9
+	SHLQ   $0x02, CX
+	SHLQ   $0x02, SI
+	LEAQ   (CX)(CX*2), R10
+	ADDQ   AX, R10
+
+strip2:
+	CMPQ    DX, $0x10
+	JL      done2
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS (AX)(CX*1), Y2
+	VMOVUPS 32(AX)(CX*1), Y3
+	VMOVUPS (AX)(CX*2), Y4
+	VMOVUPS 32(AX)(CX*2), Y5
+	VMOVUPS (R10), Y6
+	VMOVUPS 32(R10), Y7
+	MOVQ    R8, R11
+	MOVQ    BX, R12
+	MOVQ    DI, R13
+	LEAQ    (SI)(SI*2), R14
+	ADDQ    R12, R14
+
+row2:
+	VCVTPH2PS    (R11), Y8
+	VCVTPH2PS    16(R11), Y9
+	VBROADCASTSS (R12), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (R12)(SI*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (R12)(SI*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (R14), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         R9, R11
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R14
+	DECQ         R13
+	JNE          row2
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMOVUPS      Y6, (R10)
+	VMOVUPS      Y7, 32(R10)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, R10
+	ADDQ         $0x20, R8
+	SUBQ         $0x10, DX
+	JMP          strip2
+
+done2:
+strip1:
+	CMPQ    DX, $0x08
+	JL      done1
+	VMOVUPS (AX), Y0
+	VMOVUPS (AX)(CX*1), Y1
+	VMOVUPS (AX)(CX*2), Y2
+	VMOVUPS (R10), Y3
+	MOVQ    R8, R11
+	MOVQ    BX, R12
+	MOVQ    DI, R13
+	LEAQ    (SI)(SI*2), R14
+	ADDQ    R12, R14
+
+row1:
+	VCVTPH2PS    (R11), Y4
+	VBROADCASTSS (R12), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (R12)(SI*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (R12)(SI*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (R14), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         R9, R11
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R14
+	DECQ         R13
+	JNE          row1
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, (AX)(CX*1)
+	VMOVUPS      Y2, (AX)(CX*2)
+	VMOVUPS      Y3, (R10)
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, R10
+	ADDQ         $0x10, R8
+	SUBQ         $0x08, DX
+	JMP          strip1
+
+done1:
+	VZEROUPPER
+	RET
+
 // func ropeHalfAVX2(a *float32, b *float32, cos *float32, sin *float32, n int)
 // Requires: AVX
 TEXT ·ropeHalfAVX2(SB), NOSPLIT, $0-40

@@ -112,5 +112,6 @@ func fencedAttention(t *testing.T, dim int, atEnd bool, floats func(int) []float
 		}
 		Attend(floats(dim), floats(dim), kv, pages, 95, Span{}, 0, 1, 1, 1, 0, floats(AttendScratch(96)))
 		Attend(floats(dim), floats(dim), kv, pages, 95, Span{Window: 20, Sinks: 3}, 0, 1, 1, 1, 0, floats(AttendScratch(96)))
+		Attend(floats(4*dim), floats(4*dim), kv, pages, 95, Span{Window: 20, Sinks: 3}, 0, 4, 4, 1, 0, floats(AttendScratch(96)))
 	}
 }

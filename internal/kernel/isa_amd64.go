@@ -502,3 +502,45 @@ func relu2(dst, x []float32) {
 	}
 	relu2Generic(dst[n:], x[n:])
 }
+
+// dotPageQ4 is dotPage for four queries.
+func dotPageQ4(out []float32, ldo int, q []float32, ldq, dim int, k []float32, scale float32) {
+	if !useAVX2 {
+		for i := range 4 {
+			dotPageGeneric(out[i*ldo:], q[i*ldq:i*ldq+dim], k, scale)
+		}
+		return
+	}
+	dotPageQ4F32(&out[0], ldo, &q[0], ldq, dim, scale, &k[0])
+}
+
+func dotPageHalfQ4(out []float32, ldo int, q []float32, ldq, dim int, k []uint16, scale float32) {
+	if !useAVX2 {
+		for i := range 4 {
+			dotPageF16Generic(out[i*ldo:], q[i*ldq:i*ldq+dim], k, scale)
+		}
+		return
+	}
+	dotPageQ4F16(&out[0], ldo, &q[0], ldq, dim, scale, &k[0])
+}
+
+// addValuesQ4 is addValues for four queries.
+func addValuesQ4(acc []float32, lda, width int, w []float32, ldw, rows int, v []float32) {
+	if !useAVX2 {
+		for i := range 4 {
+			addValuesGeneric(acc[i*lda:i*lda+width], w[i*ldw:i*ldw+rows], v)
+		}
+		return
+	}
+	addValuesQ4F32(&acc[0], lda, width, &w[0], ldw, rows, &v[0])
+}
+
+func addValuesHalfQ4(acc []float32, lda, width int, w []float32, ldw, rows int, v []uint16) {
+	if !useAVX2 {
+		for i := range 4 {
+			addValuesF16Generic(acc[i*lda:i*lda+width], w[i*ldw:i*ldw+rows], v)
+		}
+		return
+	}
+	addValuesQ4F16(&acc[0], lda, width, &w[0], ldw, rows, &v[0])
+}

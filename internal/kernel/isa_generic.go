@@ -60,3 +60,27 @@ func dotPages4F16(out, q []float32, k0, k1, k2, k3 []uint16, scale float32) {
 	dotPageF16Generic(out[2*Panel:], q, k2, scale)
 	dotPageF16Generic(out[3*Panel:], q, k3, scale)
 }
+
+func dotPageQ4(out []float32, ldo int, q []float32, ldq, dim int, k []float32, scale float32) {
+	for i := range 4 {
+		dotPageGeneric(out[i*ldo:], q[i*ldq:i*ldq+dim], k, scale)
+	}
+}
+
+func dotPageHalfQ4(out []float32, ldo int, q []float32, ldq, dim int, k []uint16, scale float32) {
+	for i := range 4 {
+		dotPageF16Generic(out[i*ldo:], q[i*ldq:i*ldq+dim], k, scale)
+	}
+}
+
+func addValuesQ4(acc []float32, lda, width int, w []float32, ldw, rows int, v []float32) {
+	for i := range 4 {
+		addValuesGeneric(acc[i*lda:i*lda+width], w[i*ldw:i*ldw+rows], v)
+	}
+}
+
+func addValuesHalfQ4(acc []float32, lda, width int, w []float32, ldw, rows int, v []uint16) {
+	for i := range 4 {
+		addValuesF16Generic(acc[i*lda:i*lda+width], w[i*ldw:i*ldw+rows], v)
+	}
+}

@@ -172,5 +172,5 @@ func (s *Spec) ScratchBytes(o Options) int64 {
 	b, rows := &s.Block, int64(max(o.MaxRows, tile))
 	states := 2 * rows * int64(s.Dim)
 	wide := int64(4*s.Dim + (2*b.Heads+2*b.KVHeads)*b.HeadDim + 3*b.Hidden)
-	return 4*(states+tile*wide) + 8*int64(max(o.Context, 1)*max(o.Threads, 1))
+	return 4*(states+tile*wide) + 4*int64(kernel.AttendScratch(o.Context)*max(o.Threads, 1))
 }

@@ -484,3 +484,97 @@ func relu2() {
 		VMOVUPS(v, at("dst"))
 	})
 }
+
+// dotPageQ4 computes scale*q.k of four queries for the 16 positions of a page; the queries lie ldq floats apart, their scores ldo.
+func dotPageQ4(name string, f plainFormat) {
+	fn(name, "computes scale*q.k of four queries for the 16 positions of a page.", "func(out *float32, ldo int, q *float32, ldq int, dim int, scale float32, k *"+f.goType+")")
+	out, ldo, q, ldq, dim, k := arg("out"), arg("ldo"), arg("q"), arg("ldq"), arg("dim"), arg("k")
+	SHLQ(U8(2), ldo)
+	SHLQ(U8(2), ldq)
+	qs, outs := newRows(q, ldq, 4), newRows(out, ldo, 4)
+	var acc [4][2]VecVirtual
+	for i := range acc {
+		acc[i] = [2]VecVirtual{YMM(), YMM()}
+		VXORPS(acc[i][0], acc[i][0], acc[i][0])
+		VXORPS(acc[i][1], acc[i][1], acc[i][1])
+	}
+	Label("dim")
+	k0, k1 := YMM(), YMM()
+	f.load(Mem{Base: k}, k0)
+	f.load(Mem{Base: k, Disp: 8 * f.bytes}, k1)
+	for i := range acc {
+		x := YMM()
+		VBROADCASTSS(qs.at(i, 0), x)
+		VFMADD231PS(k0, x, acc[i][0])
+		VFMADD231PS(k1, x, acc[i][1])
+	}
+	ADDQ(U8(16*f.bytes), k)
+	qs.advance(U8(4))
+	DECQ(dim)
+	JNE(LabelRef("dim"))
+	s := YMM()
+	VBROADCASTSS(argMem("scale"), s)
+	for i := range acc {
+		for j, a := range acc[i] {
+			VMULPS(s, a, a)
+			VMOVUPS(a, outs.at(i, 32*j))
+		}
+	}
+	ret()
+}
+
+// addValuesQ4 adds w[i] times row i of v to the sums of four queries, which lie lda floats apart, their weights ldw: in strips of 16 values, then one of 8.
+func addValuesQ4(name string, f plainFormat) {
+	fn(name, "adds w[i]*v[i] to the sums of four queries; width is a multiple of 8, rows at least 1.", "func(acc *float32, lda int, width int, w *float32, ldw int, rows int, v *"+f.goType+")")
+	acc, lda, width, w, ldw, nrows, v := arg("acc"), arg("lda"), arg("width"), arg("w"), arg("ldw"), arg("rows"), arg("v")
+	stride := GP64()
+	IMUL3Q(U8(f.bytes), width, stride)
+	SHLQ(U8(2), lda)
+	SHLQ(U8(2), ldw)
+	accs := newRows(acc, lda, 4)
+	for _, strip := range []int{2, 1} {
+		loop, skip, row := label("strip", strip), label("done", strip), label("row", strip)
+		Label(loop)
+		CMPQ(width, U8(8*strip))
+		JL(LabelRef(skip))
+		var sum [4][2]VecVirtual
+		for i := range sum {
+			for j := range strip {
+				sum[i][j] = YMM()
+				VMOVUPS(accs.at(i, 32*j), sum[i][j])
+			}
+		}
+		vp, wp, n := GP64(), GP64(), GP64()
+		MOVQ(v, vp)
+		MOVQ(w, wp)
+		MOVQ(nrows, n)
+		ws := newRows(wp, ldw, 4)
+		Label(row)
+		y := [2]VecVirtual{YMM(), YMM()}
+		for j := range strip {
+			f.load(Mem{Base: vp, Disp: 8 * f.bytes * j}, y[j])
+		}
+		for i := range sum {
+			x := YMM()
+			VBROADCASTSS(ws.at(i, 0), x)
+			for j := range strip {
+				VFMADD231PS(y[j], x, sum[i][j])
+			}
+		}
+		ADDQ(stride, vp)
+		ws.advance(U8(4))
+		DECQ(n)
+		JNE(LabelRef(row))
+		for i := range sum {
+			for j := range strip {
+				VMOVUPS(sum[i][j], accs.at(i, 32*j))
+			}
+		}
+		accs.advance(U8(32 * strip))
+		ADDQ(U8(8*f.bytes*strip), v)
+		SUBQ(U8(8*strip), width)
+		JMP(LabelRef(loop))
+		Label(skip)
+	}
+	ret()
+}
