@@ -274,6 +274,16 @@ func packQ4_0(code *int8, scales *uint16, src *byte, stride int, blocks int)
 //go:noescape
 func packQ4_1(code *int8, scales *uint16, mins *uint16, src *byte, stride int, blocks int)
 
+// packF32 writes a panel of eights of f32 columns from 16 rows, stride bytes apart.
+//
+//go:noescape
+func packF32(dst *float32, src *byte, stride int, eights int)
+
+// packHalf writes a panel of eights of 16-bit columns from 16 rows, stride bytes apart.
+//
+//go:noescape
+func packHalf(dst *uint16, src *byte, stride int, eights int)
+
 // quantiseRowAVX2 quantises blocks of 32 activations.
 //
 //go:noescape

@@ -234,6 +234,10 @@ func tileQuant(dst []float32, ldd int, a quantRows, w quantPanels) {
 
 // packPanel writes the streams of a full panel where a kernel for the format exists, and says whether it did.
 func (m *Matrix) packPanel(p int, src []byte) bool {
+	if useAVX2 && !m.quantised() && m.K%8 == 0 {
+		m.packPlain(p, src)
+		return true
+	}
 	blocks := m.K / qk
 	if !useAVX2 || m.Source != Q8_0 && m.Source != Q4_0 && m.Source != Q4_1 {
 		return false
@@ -248,6 +252,16 @@ func (m *Matrix) packPanel(p int, src []byte) bool {
 		packQ4_1(code, scales, &m.mins[p*blocks*Panel], &src[0], stride, blocks)
 	}
 	return true
+}
+
+// packPlain writes a full panel of an unquantised format.
+func (m *Matrix) packPlain(p int, src []byte) {
+	at, stride, eights := p*m.K*Panel, len(src)/Panel, m.K/8
+	if m.lay == layF32 {
+		packF32(&m.f32[at], &src[0], stride, eights)
+	} else {
+		packHalf(&m.half[at], &src[0], stride, eights)
+	}
 }
 
 // tileSuper multiplies by panels of a K layout; kind is 8 times the layout plus the rows.

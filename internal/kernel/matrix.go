@@ -200,6 +200,9 @@ func (m *Matrix) fill(src []byte) {
 	for p := range m.Panels() {
 		rows := min(Panel, m.N-p*Panel)
 		part := src[p*Panel*stride : (p*Panel+rows)*stride]
+		if rows == Panel && m.packPanel(p, part) {
+			continue
+		}
 		switch m.lay {
 		case layF32:
 			fillF32(m.f32[p*Panel*m.K:(p+1)*Panel*m.K], part, rows, m.K)
@@ -246,9 +249,6 @@ func fillHalf(dst []uint16, src []byte, rows, k int) {
 
 // fillBlocks writes the codes, scales and minima of one panel.
 func (m *Matrix) fillBlocks(p, rows int, src []byte) {
-	if rows == Panel && m.packPanel(p, src) {
-		return
-	}
 	blocks, size, unit := m.K/qk, m.Source.BlockBytes(), m.wordsPerBlock()
 	words := m.words()[p*blocks*unit : (p+1)*blocks*unit]
 	for b := range blocks {

@@ -38,6 +38,8 @@ func main() {
 	for _, f := range packFormats {
 		pack(f)
 	}
+	packWords()
+	packHalves()
 	quantiseRow()
 	roundRow()
 	dotPages("dotPage1F32", 1, f32)
