@@ -19,6 +19,7 @@ import (
 const (
 	maxChoices    = 128
 	maxStops      = 16
+	maxStopIDs    = 256
 	maxStopBytes  = 4096
 	maxTop        = 20
 	minWindow     = 16
@@ -141,6 +142,9 @@ func (g *Generator) checkChoices(r *Request, p *plan) error {
 func checkStops(r *Request, _ *plan) error {
 	if len(r.Stop) > maxStops {
 		return fault.New(fault.Invalid, "stop", "stop may hold at most %d strings, got %d", maxStops, len(r.Stop))
+	}
+	if len(r.StopIDs) > maxStopIDs {
+		return fault.New(fault.Invalid, "stop_ids", "stop_ids may hold at most %d ids, got %d", maxStopIDs, len(r.StopIDs))
 	}
 	for i, s := range r.Stop {
 		f := fmt.Sprintf("stop[%d]", i)

@@ -28,6 +28,7 @@ func TestFieldsAtFault(t *testing.T) {
 		{"/generate", `{"prompt":"a","logprobs_by_loop":true}`, 422, "logprobs_by_loop", ""},
 		{"/generate", `{"prompt":"a","kv_mode":"last"}`, 422, "kv_mode", "per_loop"},
 		{"/generate", `{"prompt":"a","functions":[{}]}`, 422, "functions", ""},
+		{"/generate", `{"prompt":"a","stop_ids":[` + strings.Repeat("1,", 256) + `1]}`, 422, "stop_ids", "at most 256"}, // each token is compared with all of them
 		{"/generate", `{"prompt":"a","suffix":"b"}`, 422, "suffix", ""},
 	} {
 		r := w.Post(c.path, c.body, c.status)
