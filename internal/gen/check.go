@@ -325,11 +325,15 @@ func (g *Generator) checkTimeout(r *Request, p *plan) error {
 	return nil
 }
 
-// stopIDs lists the ids that end an answer: the model's own unless they are ignored, and the request's.
+// stopIDs lists the ids that end an answer: the model's own unless they are ignored, and the request's. A start token ends one too: what comes after
+// it is another document (models that were trained without an end token, as llama2.c's, say nothing else at the end of a text).
 func (g *Generator) stopIDs(r *Request) []tok.ID {
 	ids := slices.Clone(r.StopIDs)
 	if !r.IgnoreEOS {
 		ids = append(ids, g.tok.Stops()...)
+		if start := g.tok.BOS(); start >= 0 {
+			ids = append(ids, start)
+		}
 	}
 	return ids
 }
