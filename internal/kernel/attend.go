@@ -5,7 +5,7 @@ import "math"
 // Span bounds what a row may see: positions [0, Sinks) and (pos-Window, pos]. Window 0 means everything up to pos.
 type Span struct{ Window, Sinks int }
 
-// quad is the number of query heads that share one reading of their keys and values, where so many have one KV head.
+// quad is the number of queries that share one reading of keys and values: heads of one KV head, or rows of one sequence.
 const quad = 4
 
 // AttendScratch gives the number of floats of scratch that Attend needs for positions below maxPos: sums and scores of four heads.
@@ -19,23 +19,73 @@ func AttendScratch(maxPos int) int { return quad * (roundUp(maxPos, Panel) + Pan
 // one rounding a step, and a division by the sum at the end. Positions outside the span add nothing, not even zero.
 func Attend(dst, q []float32, kv *KV, pages []int32, pos int, s Span, h0, h1, heads int, scale, softcap float32, scratch []float32) {
 	v := s.view(pos)
-	group, acc := heads/kv.heads, scratch[:quad*kv.vdim]
-	scores := scratch[quad*maxHeadDim:]
-	ld := len(scores) / quad &^ (Panel - 1)
+	group := heads / kv.heads
 	for h := h0; h < h1; {
-		n := 1
+		c := call{kv: kv, head: h / group, pages: pages, n: 1, q: q[h*kv.dim:], ldq: kv.dim, scale: scale, softcap: softcap}
 		if h+quad <= h1 && h%group+quad <= group {
-			n = quad
+			c.n = quad
 		}
-		inv := kv.weigh(scores, ld, q[h*kv.dim:(h+n)*kv.dim], n, h/group, pages, v, scale, softcap)
-		clear(acc)
-		kv.gather(acc, scores, ld, n, h/group, pages, 0, v.sinks)
-		kv.gather(acc, scores, ld, n, h/group, pages, v.from, v.end)
-		for i := range n {
-			Scale(dst[(h+i)*kv.dim:(h+i+1)*kv.dim], acc[i*kv.vdim:][:kv.dim], inv[i])
+		for i := range c.n {
+			c.dst[i], c.view[i] = dst[(h+i)*kv.dim:(h+i+1)*kv.dim], v
 		}
-		h += n
+		c.run(scratch)
+		h += c.n
 	}
+}
+
+// AttendRows is Attend for one head h of four rows of one sequence that see everything up to their own position, positions ascending. q starts at the first row's queries, rows
+// lie ldq floats apart; dst are the rows' outputs; pages is the table of the last row. The bits are those of Attend.
+func AttendRows(dst *[4][]float32, q []float32, ldq int, kv *KV, pages []int32, pos *[4]int, h, heads int, scale, softcap float32, scratch []float32) {
+	c := call{kv: kv, head: h / (heads / kv.heads), pages: pages, n: quad, q: q[h*kv.dim:], ldq: ldq, scale: scale, softcap: softcap}
+	for i, p := range pos {
+		c.dst[i], c.view[i] = dst[i][h*kv.dim:(h+1)*kv.dim], Span{}.view(p)
+	}
+	c.run(scratch)
+}
+
+// call is the attention of one or four queries with one KV head: four heads of a row, which see the same, or four rows from position 0 on, each a little further than the
+// one before.
+type call struct {
+	kv             *KV
+	head           int
+	pages          []int32
+	n              int // 1 or 4
+	q              []float32
+	ldq            int
+	dst            [quad][]float32
+	view           [quad]seen
+	scale, softcap float32
+}
+
+func (c *call) run(scratch []float32) {
+	kv, last := c.kv, c.view[c.n-1]
+	acc, scores := scratch[:quad*kv.vdim], scratch[quad*maxHeadDim:]
+	ld := len(scores) / quad &^ (Panel - 1)
+	b0, b1, b2 := last.blocks()
+	c.score(scores, ld, 0, b0)
+	c.score(scores, ld, b1, b2)
+	var inv [quad]float32
+	for i := range c.n {
+		inv[i] = c.view[i].exponentials(scores[i*ld:], c.softcap)
+	}
+	clear(acc)
+	first := c.view[0]
+	kv.gather(acc, scores, ld, c.n, c.head, c.pages, 0, first.sinks)
+	kv.gather(acc, scores, ld, c.n, c.head, c.pages, first.from, first.end)
+	for i := range c.n {
+		sums := acc[i*kv.vdim:][:kv.vdim]
+		kv.gather(sums, scores[i*ld:], ld, 1, c.head, c.pages, first.end, c.view[i].end)
+		Scale(c.dst[i], sums[:kv.dim], inv[i])
+	}
+}
+
+// score fills the scores of pages [lo, hi), ld floats from query to query.
+func (c *call) score(scores []float32, ld, lo, hi int) {
+	if c.n == 1 {
+		c.kv.score(scores, c.q[:c.kv.dim], c.head, c.pages, lo, hi, c.scale)
+		return
+	}
+	c.kv.scoreQ4(scores, ld, c.q, c.ldq, c.head, c.pages, lo, hi, c.scale)
 }
 
 // seen is what a row sees: positions [0, sinks) and [from, end), sinks <= from.
@@ -58,24 +108,9 @@ func (v seen) blocks() (b0, b1, b2 int) {
 	return b0, max(b0, v.from/Panel), (v.end + Panel - 1) / Panel
 }
 
-// weigh fills the scores of n heads, 1 or 4, by position and ld floats apart, with their exponentials and gives 1 over the sum of each.
-func (kv *KV) weigh(scores []float32, ld int, q []float32, n, head int, pages []int32, v seen, scale, softcap float32) (inv [quad]float32) {
-	b0, b1, b2 := v.blocks()
-	if n == quad {
-		kv.scoreQ4(scores, ld, q, head, pages, 0, b0, scale)
-		kv.scoreQ4(scores, ld, q, head, pages, b1, b2, scale)
-	} else {
-		kv.score(scores, q, head, pages, 0, b0, scale)
-		kv.score(scores, q, head, pages, b1, b2, scale)
-	}
-	for i := range n {
-		inv[i] = v.exponentials(scores[i*ld:], b0, b1, b2, softcap)
-	}
-	return inv
-}
-
 // exponentials replaces the scores of a head by their exponentials and gives 1 over the sum.
-func (v seen) exponentials(scores []float32, b0, b1, b2 int, softcap float32) float32 {
+func (v seen) exponentials(scores []float32, softcap float32) float32 {
+	b0, b1, b2 := v.blocks()
 	low, high := scores[:b0*Panel], scores[b1*Panel:b2*Panel]
 	if softcap > 0 {
 		capScores(low, softcap)
@@ -126,13 +161,13 @@ func (kv *KV) score(scores, q []float32, head int, pages []int32, lo, hi int, sc
 	}
 }
 
-// scoreQ4 is score for four heads.
-func (kv *KV) scoreQ4(scores []float32, ld int, q []float32, head int, pages []int32, lo, hi int, scale float32) {
+// scoreQ4 is score for four queries.
+func (kv *KV) scoreQ4(scores []float32, ld int, q []float32, ldq, head int, pages []int32, lo, hi int, scale float32) {
 	for ; lo < hi; lo++ {
 		if kv.half != nil {
-			dotPageHalfQ4(scores[lo*Panel:], ld, q, kv.dim, kv.dim, keys(kv, kv.half, pages[lo], head), scale)
+			dotPageHalfQ4(scores[lo*Panel:], ld, q, ldq, kv.dim, keys(kv, kv.half, pages[lo], head), scale)
 		} else {
-			dotPageQ4(scores[lo*Panel:], ld, q, kv.dim, kv.dim, keys(kv, kv.f32, pages[lo], head), scale)
+			dotPageQ4(scores[lo*Panel:], ld, q, ldq, kv.dim, keys(kv, kv.f32, pages[lo], head), scale)
 		}
 	}
 }
@@ -168,7 +203,7 @@ func dotPageF16Generic(out, q []float32, k []uint16, scale float32) {
 	}
 }
 
-// gather adds the values of positions [lo, hi), weighted for each of n heads, 1 or 4, to their sums in acc.
+// gather adds the values of positions [lo, hi), weighted for each of n queries, 1 or 4, to their sums in acc.
 func (kv *KV) gather(acc, weights []float32, ld, n, head int, pages []int32, lo, hi int) {
 	for lo < hi {
 		b := lo / Panel

@@ -287,6 +287,38 @@ func TestAttendShared(t *testing.T) {
 	}
 }
 
+// TestAttendRows: rows that share the reading get the bits of rows that attend alone.
+func TestAttendRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(37, 38))
+	for _, f := range []Type{F32, F16} {
+		for _, dim := range []int{1, 12, 48, 64} {
+			const n, heads, ldq = 90, 4, 300
+			c := newCache(t, r, n, 2, dim, f)
+			q := make([]float32, 3*ldq+heads*dim)
+			for i := range q {
+				q[i] = float32(r.NormFloat64())
+			}
+			scratch := make([]float32, AttendScratch(n))
+			for _, pos := range [][4]int{{0, 1, 2, 3}, {13, 14, 15, 16}, {60, 60, 79, 80}, {5, 30, 31, 89}} {
+				for _, softcap := range []float32{0, 3} {
+					var got [4][]float32
+					for i := range got {
+						got[i] = make([]float32, heads*dim)
+					}
+					for h := range heads {
+						AttendRows(&got, q, ldq, c.kv, c.pages[:pos[3]/Panel+1], &pos, h, heads, 0.3, softcap, scratch)
+					}
+					for i, p := range pos {
+						want := make([]float32, heads*dim)
+						Attend(want, q[i*ldq:], c.kv, c.pages, p, Span{}, 0, heads, heads, 0.3, softcap, scratch)
+						same(t, fmt.Sprint(f, " dim ", dim, " row at ", p), got[i], want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // BenchmarkAttendLong is one KV head with its group of query heads at long contexts; the rate is of the bytes of keys and values, each counted once.
 func BenchmarkAttendLong(b *testing.B) {
 	for _, f := range []Type{F32, F16} {

@@ -68,8 +68,8 @@ func (a *Attention) Forward(w *par.Worker, h *Heads, s *AttentionScratch, rope *
 			a.place(h, s, rope, kv, places, block, r, g0, g1)
 		}
 		for g := g0; g < g1; g++ {
-			for r := range rows {
-				h.attend(w, s, kv, places, block, r, g)
+			for r := 0; r < rows; {
+				r += h.attendSome(w, s, kv, places, block, r, g)
 			}
 		}
 	} else {
@@ -138,6 +138,35 @@ func (h *Heads) rotate(x, gain, bias, cos, sin []float32) {
 			kernel.RopeHalf(x[o:o+h.Dim], h.Dim, h.Rot, cos, sin)
 		}
 	}
+}
+
+// attendSome computes the output of the query heads of KV head g of row r, or of rows r to r+3 where they can share the reading of keys and values, and gives the number of
+// rows. (Four heads of a row share it by themselves.)
+func (h *Heads) attendSome(w *par.Worker, s *AttentionScratch, kv *kernel.KV, places []Place, block, r, g int) int {
+	group := h.Q / h.KV
+	if group >= 4 || r+4 > len(places) || !oneSequence((*[4]Place)(places[r:]), block) {
+		h.attend(w, s, kv, places, block, r, g)
+		return 1
+	}
+	var out [4][]float32
+	var pos [4]int
+	for i := range out {
+		out[i], pos[i] = s.out.Row(r+i), places[r+i].Pos
+	}
+	for q := g * group; q < (g+1)*group; q++ {
+		kernel.AttendRows(&out, s.qkv[r*h.width():], h.width(), kv, places[r+3].Pages[block], &pos, q, h.Q, h.Scale, h.Softcap, s.scores[w.ID])
+	}
+	return 4
+}
+
+// oneSequence says whether rows have the same page table and see everything up to ascending positions.
+func oneSequence(p *[4]Place, block int) bool {
+	for i := range p {
+		if p[i].Span.Window != 0 || &p[i].Pages[block][0] != &p[0].Pages[block][0] || i > 0 && p[i].Pos < p[i-1].Pos {
+			return false
+		}
+	}
+	return true
 }
 
 // attend computes the output of the query heads of KV head g of row r.
