@@ -331,7 +331,7 @@ func (g *Generator) stopIDs(r *Request) []tok.ID {
 	ids := slices.Clone(r.StopIDs)
 	if !r.IgnoreEOS {
 		ids = append(ids, g.tok.Stops()...)
-		if start := g.tok.BOS(); start >= 0 {
+		if start := g.tok.BOS(); start >= 0 && !slices.Contains(ids, start) {
 			ids = append(ids, start)
 		}
 	}
