@@ -45,13 +45,10 @@ func notFinite(data []byte, exponent, lowest, sign uint64) int {
 
 // notFiniteBlock finds the first block whose f16 scale, or whose minimum behind it, is not finite.
 func notFiniteBlock(t kernel.Type, data []byte) int {
-	halves := 1
-	if t == kernel.Q4_1 || t == kernel.Q5_1 {
-		halves = 2
-	}
+	first, halves := t.Halves()
 	for at := 0; at < len(data); at += t.BlockBytes() {
 		for i := range halves {
-			if binary.LittleEndian.Uint16(data[at+2*i:])&0x7c00 == 0x7c00 {
+			if binary.LittleEndian.Uint16(data[at+first+2*i:])&0x7c00 == 0x7c00 {
 				return at
 			}
 		}

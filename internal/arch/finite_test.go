@@ -15,7 +15,8 @@ import (
 
 // TestCheckFinite: one bad number at any place of any format is found, and no finite one is taken for bad.
 func TestCheckFinite(t *testing.T) {
-	for _, typ := range []kernel.Type{kernel.F32, kernel.F16, kernel.BF16, kernel.Q8_0, kernel.Q4_0, kernel.Q4_1, kernel.Q5_0, kernel.Q5_1} {
+	for _, typ := range []kernel.Type{kernel.F32, kernel.F16, kernel.BF16, kernel.Q8_0, kernel.Q4_0, kernel.Q4_1, kernel.Q5_0, kernel.Q5_1,
+		kernel.Q4_K, kernel.Q5_K, kernel.Q6_K} {
 		n := 3 * typ.Block()
 		if typ.Block() == 1 {
 			n = 7
@@ -37,12 +38,13 @@ func TestCheckFinite(t *testing.T) {
 				case kernel.F32, kernel.BF16:
 					kernel.Quantize(hurt[at:at+typ.BlockBytes()], typ, []float32{float32(bad)})
 				default:
-					hurt[at], hurt[at+1] = byte(half), byte(half>>8)
+					first, _ := typ.Halves()
+					hurt[at+first], hurt[at+first+1] = byte(half), byte(half>>8)
 				}
 				if err := checkFinite("x", typ, hurt); fault.Of(err) != fault.Invalid {
 					t.Errorf("%s: %v in block %d is not seen", typ, bad, block)
 				}
-				if typ == kernel.Q4_1 || typ == kernel.Q5_1 {
+				if _, n := typ.Halves(); n == 2 {
 					hurt = append([]byte(nil), data...)
 					hurt[at+2], hurt[at+3] = byte(half), byte(half>>8)
 					if checkFinite("x", typ, hurt) == nil {

@@ -38,15 +38,8 @@ func randomWeights(r *rand.Rand, t Type, n, k int) []byte {
 
 // halvesOf gives where the scale and the minimum of a block lie.
 func halvesOf(t Type) []int {
-	switch t {
-	case Q4_1, Q5_1, Q4_K, Q5_K:
-		return []int{0, 2}
-	case Q3_K:
-		return []int{108}
-	case Q6_K:
-		return []int{208}
-	}
-	return []int{0}
+	at, n := t.Halves()
+	return []int{at, at + 2}[:n]
 }
 
 // fit gives the least width from k on that rows of format t can have.

@@ -62,6 +62,19 @@ func (t Type) Block() int { return typeTable[t].block }
 // BlockBytes gives the number of bytes of one block.
 func (t Type) BlockBytes() int { return typeTable[t].bytes }
 
+// Halves gives where in a block its 16-bit scale lies and how many halves there are: 1, or 2 where a minimum follows; 0 for plain formats.
+func (t Type) Halves() (at, n int) {
+	switch t {
+	case F32, F16, BF16:
+		return 0, 0
+	case Q4_1, Q5_1, Q4_K, Q5_K:
+		return 0, 2
+	case Q3_K, Q6_K:
+		return t.BlockBytes() - 2, 1
+	}
+	return 0, 1
+}
+
 func (t Type) String() string {
 	if i, ok := typeTable[t]; ok {
 		return i.name
