@@ -66,7 +66,7 @@ func (v *trainView) draw(p tok.TrainProgress, first bool) {
 	if first {
 		v.read.SetTotal(-1, true)
 		v.merge = v.bars.AddBar(int64(p.Target), mpb.PrependDecorators(decor.Name("merging "), decor.CountersNoUnit("%d / %d")),
-			mpb.AppendDecorators(decor.EwmaETA(decor.ET_STYLE_GO, 30)), mpb.BarRemoveOnComplete())
+			mpb.AppendDecorators(decor.AverageETA(decor.ET_STYLE_GO)), mpb.BarRemoveOnComplete())
 	}
 	v.merge.SetCurrent(int64(p.Tokens))
 }
