@@ -32,14 +32,34 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("quiet: all workers for %.3f of the time", s)
 	}
 	for _, took := range []time.Duration{100 * time.Microsecond, 3 * time.Millisecond, 70 * time.Millisecond} {
-		simulate(&c, &now, 10*took+10*time.Millisecond, took, 0.9) // settles
-		if s := simulate(&c, &now, 10*time.Second, took, 0.9); s > 0.15 {
+		simulate(&c, &now, 30*took+10*time.Millisecond, took, 0.9) // settles
+		if s := simulate(&c, &now, 60*time.Second, took, 0.9); s > 0.15 {
 			t.Errorf("crowded, %v a run: all workers for %.3f of the time", took, s)
 		}
-		simulate(&c, &now, 2*time.Second, 100*time.Microsecond, 0.3)
+		simulate(&c, &now, 5*time.Second, 100*time.Microsecond, 0.3)
 		if s := simulate(&c, &now, time.Second, 100*time.Microsecond, 0.3); s != 1 {
 			t.Errorf("quiet again: all workers for %.3f of the time", s)
 		}
+	}
+}
+
+// TestSlowAlone: where one worker is slower than waiting workers are, as with weights that fit no single cache, the pool comes back at once and stays away from it.
+func TestSlowAlone(t *testing.T) {
+	var c crowd
+	now := time.Unix(1e9, 0)
+	var alone, total time.Duration
+	for total < time.Second {
+		d := 200 * time.Microsecond
+		n := c.workers(2, now)
+		if n == 1 {
+			d = 600 * time.Microsecond
+			alone += d
+		}
+		c.note(n, now, d, d*6/10*time.Duration(n-1))
+		now, total = now.Add(d), total+d
+	}
+	if alone == 0 || alone > total/10 {
+		t.Errorf("alone for %v of %v", alone, total)
 	}
 }
 
