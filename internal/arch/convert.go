@@ -138,7 +138,8 @@ func CheckHash(f *tensorfile.File) error {
 
 // fileType gives ggml's number of the format that holds most of the values.
 func fileType(tensors []tensorfile.Source) (uint32, bool) {
-	numbers := map[kernel.Type]uint32{kernel.F32: 0, kernel.F16: 1, kernel.Q4_0: 2, kernel.Q4_1: 3, kernel.Q8_0: 7, kernel.Q5_0: 8, kernel.Q5_1: 9, kernel.BF16: 32}
+	numbers := map[kernel.Type]uint32{kernel.F32: 0, kernel.F16: 1, kernel.Q4_0: 2, kernel.Q4_1: 3, kernel.Q8_0: 7, kernel.Q5_0: 8, kernel.Q5_1: 9, kernel.BF16: 32,
+		kernel.Q3_K: 11, kernel.Q4_K: 14, kernel.Q5_K: 16, kernel.Q6_K: 18, kernel.IQ4_NL: 25}
 	values := map[kernel.Type]int{}
 	most, best := 0, kernel.F32
 	for _, t := range tensors {

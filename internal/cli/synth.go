@@ -23,7 +23,7 @@ import (
 type SynthCmd struct {
 	Out   string `arg:"" help:"File to write: .gguf (llama; nanbeige with --loops) or .tinyloop."`
 	Shape string `help:"Shape to start from (${enum}); the flags below change it." enum:"260k,15m,42m,110m,124m,1.1b,custom" default:"15m"`
-	Type  string `help:"Number format of the matrices (${enum})." enum:"f32,f16,bf16,q8_0,q4_0" default:"q8_0"`
+	Type  string `help:"Number format of the matrices (${enum})." enum:"f32,f16,bf16,q8_0,q4_0,q4_K,q5_K,q6_K" default:"q8_0"`
 	Seed  uint64 `help:"Seed of the weights: the same seed and shape give the same file, byte for byte." default:"1"`
 
 	Dim     int `help:"Width." default:"0" placeholder:"N"`
