@@ -33,7 +33,7 @@ const chatHelp = `  /loops N     passes through the looped core for the next ans
   /stats       on or off
   /help        this list
   /quit        leave (as Ctrl-D does)
-Ctrl-C stops an answer.
+Ctrl-C stops an answer; at the prompt it leaves.
 `
 
 // conversation is the state of one chat.
@@ -75,11 +75,13 @@ func (v *conversation) reset(system string) {
 }
 
 func (v *conversation) loop() error {
-	lines := bufio.NewReader(v.io.In)
+	left := make(chan struct{})
+	defer close(left)
+	lines := readLines(v.io.In, left)
 	for {
 		v.dim("\n> ")
-		line, err := lines.ReadString('\n')
-		text := strings.TrimSpace(line)
+		l, ok := v.next(lines)
+		text := strings.TrimSpace(l.text)
 		if text != "" {
 			quit, cerr := v.turn(text)
 			if cerr != nil {
@@ -89,13 +91,54 @@ func (v *conversation) loop() error {
 				return nil
 			}
 		}
-		if errors.Is(err, io.EOF) {
+		if !ok || errors.Is(l.err, io.EOF) {
 			fmt.Fprintln(v.io.Out)
 			return nil
 		}
-		if err != nil {
-			return err
+		if l.err != nil {
+			return l.err
 		}
+	}
+}
+
+// line is what one read of the input gave: text, and the error that ended it, if any.
+type line struct {
+	text string
+	err  error
+}
+
+// readLines hands over one line of r at a time until the input ends or left is closed (a read that waits then ends with the program).
+func readLines(r io.Reader, left <-chan struct{}) <-chan line {
+	out := make(chan line)
+	go func() {
+		in := bufio.NewReader(r)
+		for {
+			text, err := in.ReadString('\n')
+			select {
+			case out <- line{text, err}:
+			case <-left:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// next waits for a line, or for an interrupt at the prompt, which leaves: ok is false then. An interrupt that stopped an answer has ended the context
+// before; from then on the system's own handling of a signal leaves.
+func (v *conversation) next(lines <-chan line) (l line, ok bool) {
+	var interrupt <-chan struct{}
+	if v.io.Ctx.Err() == nil {
+		interrupt = v.io.Ctx.Done()
+	}
+	select {
+	case l = <-lines:
+		return l, true
+	case <-interrupt:
+		return line{}, false
 	}
 }
 
