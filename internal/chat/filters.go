@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/ardanlabs/jinja"
+
+	"tinyloop/internal/fault"
 )
 
 // function is a filter or a method: args[0] is what it is applied to.
@@ -287,7 +289,7 @@ func field(name string, next *int, args []jinja.Value, kw map[string]jinja.Value
 	} else if v, ok := kw[name]; ok {
 		return v, nil
 	} else if _, err := fmt.Sscanf(name, "%d", &n); err != nil {
-		return jinja.Undefined(), fmt.Errorf("format: there is no value for {%s}", clip(name))
+		return jinja.Undefined(), fmt.Errorf("format: there is no value for {%s}", fault.Clip(name, 40))
 	}
 	if n < 0 || n >= len(args) {
 		return jinja.Undefined(), fmt.Errorf("format: there is no value %d", n)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/ardanlabs/jinja"
+
+	"tinyloop/internal/fault"
 )
 
 // Bounds of one render.
@@ -141,7 +143,7 @@ func (b *budget) numbers(args []jinja.Value, _ map[string]jinja.Value) (jinja.Va
 	n := make([]int64, len(args))
 	for i, a := range args {
 		if !a.IsInt() {
-			return jinja.Undefined(), fmt.Errorf("range needs whole numbers, got %s", clip(a.String()))
+			return jinja.Undefined(), fmt.Errorf("range needs whole numbers, got %s", fault.Clip(a.String(), 40))
 		}
 		n[i] = a.AsInt()
 	}
@@ -252,7 +254,7 @@ func (b *budget) times(args []jinja.Value, _ map[string]jinja.Value) (jinja.Valu
 	case x.IsNumber() && y.IsNumber():
 		return jinja.NewFloat(number(x) * number(y)), nil
 	}
-	return x, fmt.Errorf("%s and %s cannot be multiplied", clip(x.String()), clip(y.String()))
+	return x, fmt.Errorf("%s and %s cannot be multiplied", fault.Clip(x.String(), 40), fault.Clip(y.String(), 40))
 }
 
 // bounded keeps an index within the length of any value.

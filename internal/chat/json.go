@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/ardanlabs/jinja"
+
+	"tinyloop/internal/fault"
 )
 
 const maxJSONDepth = 64
@@ -145,7 +147,7 @@ func (p *printer) value(v jinja.Value, depth int) error {
 	case v.IsNone():
 		p.WriteString("null")
 	default:
-		return fmt.Errorf("tojson: %s is not JSON", clip(v.String()))
+		return fmt.Errorf("tojson: %s is not JSON", fault.Clip(v.String(), 40))
 	}
 	return nil
 }

@@ -165,7 +165,7 @@ func (t *Template) masked(r *Render, start time.Time, plain string) ([]Part, err
 }
 
 func refuseControl(text string) error {
-	return fault.New(fault.Invalid, "messages", "a message holds the control text %q where the chat template gives it a meaning: remove it", clip(text))
+	return fault.New(fault.Invalid, "messages", "a message holds the control text %q where the chat template gives it a meaning: remove it", fault.Clip(text, 40))
 }
 
 // controls finds the control texts in the request: at each place the longest one, from left to right.

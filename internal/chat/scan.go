@@ -3,6 +3,8 @@ package chat
 import (
 	"fmt"
 	"strings"
+
+	"tinyloop/internal/fault"
 )
 
 // segment is one piece of a template's source.
@@ -70,7 +72,7 @@ func readTag(src string, kind byte) (segment, int, error) {
 			return segment{kind, strings.TrimSuffix(src[:from], "+"), strings.TrimPrefix(src[to:i+2], "+"), src[from:to]}, i + 2, nil
 		}
 	}
-	return segment{}, 0, fmt.Errorf("a tag is not closed: %q", clip(src))
+	return segment{}, 0, fmt.Errorf("a tag is not closed: %q", fault.Clip(src, 40))
 }
 
 // quoted gives the length of the string literal at the start of src.
@@ -247,10 +249,3 @@ func isName(c byte) bool {
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
-
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
-}

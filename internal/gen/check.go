@@ -58,7 +58,7 @@ func checkMode(r *Request, _ *plan) error {
 	if r.Mode == "" || r.Mode == "autoregressive" {
 		return nil
 	}
-	e := fault.New(fault.Unsupported, "mode", "mode %q is not served: only \"autoregressive\" is", clip(r.Mode))
+	e := fault.New(fault.Unsupported, "mode", "mode %q is not served: only \"autoregressive\" is", fault.Clip(r.Mode, 40))
 	e.Code = "unsupported_parameter"
 	return e
 }
@@ -94,7 +94,7 @@ func checkMessages(r *Request) error {
 		switch r.Messages[i].Role {
 		case "system", "user", "assistant", "tool":
 		default:
-			return fault.New(fault.Invalid, fmt.Sprintf("messages[%d].role", i), "messages[%d].role must be system, user, assistant or tool, got %q", i, clip(r.Messages[i].Role))
+			return fault.New(fault.Invalid, fmt.Sprintf("messages[%d].role", i), "messages[%d].role must be system, user, assistant or tool, got %q", i, fault.Clip(r.Messages[i].Role, 40))
 		}
 	}
 	return nil
@@ -202,7 +202,7 @@ func (g *Generator) effort(name string) (int, error) {
 	case "high", "xhigh", "max":
 		n = l.TrainedMax
 	default:
-		return 0, fault.New(fault.Invalid, "effort", "effort must be none, minimal, low, medium, high, xhigh or max, got %q", clip(name))
+		return 0, fault.New(fault.Invalid, "effort", "effort must be none, minimal, low, medium, high, xhigh or max, got %q", fault.Clip(name, 40))
 	}
 	return max(1, n), nil
 }
@@ -347,13 +347,4 @@ func outside(field string, lo, hi, got float64) *fault.Error {
 		return fault.New(fault.Invalid, field, "repeat must be above 0 and at most %g, got %g", hi, got)
 	}
 	return fault.New(fault.Invalid, field, "%s must be between %g and %g, got %g", field, lo, hi, got)
-}
-
-// clip shortens a value that goes into a message.
-func clip(s string) string {
-	const most = 40
-	if len(s) <= most {
-		return s
-	}
-	return s[:most] + "…"
 }

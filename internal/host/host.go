@@ -58,7 +58,7 @@ func (h *Host) Get(name string) (m *Model, release func(), err error) {
 		m = h.find(name)
 	}
 	if m == nil {
-		return nil, nil, &fault.Error{Kind: fault.NotFound, Field: "model", Code: "model_not_found", Msg: "the model \"" + clip(name) + "\" does not exist"}
+		return nil, nil, &fault.Error{Kind: fault.NotFound, Field: "model", Code: "model_not_found", Msg: "the model \"" + fault.Clip(name, 80) + "\" does not exist"}
 	}
 	h.uses++
 	return m, sync.OnceFunc(h.release), nil
@@ -115,11 +115,4 @@ func (h *Host) refuse() []*Model {
 	}
 	h.draining = true
 	return slices.Clone(h.models)
-}
-
-func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
 }

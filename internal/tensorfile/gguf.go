@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"tinyloop/internal/fault"
 	"tinyloop/internal/kernel"
 )
 
@@ -104,13 +105,13 @@ func (f *File) readGGUFKeys(c *cursor, n uint64) error {
 		key := c.str(ggufMaxKey)
 		v := c.value(c.u32(), 0)
 		if c.err != nil {
-			return f.bad(c.code, "metadata key %d of %d (%q): %v", i+1, n, clip(key), c.err)
+			return f.bad(c.code, "metadata key %d of %d (%q): %v", i+1, n, fault.Clip(key, 80), c.err)
 		}
 		if key == "" {
 			return f.bad(codeValue, "metadata key %d of %d is empty", i+1, n)
 		}
 		if !f.Meta.add(key, v) {
-			return f.bad(codeDuplicate, "the metadata key %q stands twice", clip(key))
+			return f.bad(codeDuplicate, "the metadata key %q stands twice", fault.Clip(key, 80))
 		}
 	}
 	return nil
@@ -141,20 +142,20 @@ func (f *File) readGGUFInfos(c *cursor, n uint64) ([]ggufInfo, error) {
 		in := ggufInfo{name: c.str(maxName)}
 		dims := c.u32()
 		if c.err == nil && (dims == 0 || dims > ggufMaxDims) {
-			return nil, f.bad(codeShape, "tensor %q has %d dimensions, expected 1 to %d", clip(in.name), dims, ggufMaxDims)
+			return nil, f.bad(codeShape, "tensor %q has %d dimensions, expected 1 to %d", fault.Clip(in.name, 80), dims, ggufMaxDims)
 		}
 		for range min(dims, ggufMaxDims) {
 			in.dims = append(in.dims, c.u64())
 		}
 		in.typ, in.offset = kernel.Type(c.u32()), c.u64()
 		if c.err != nil {
-			return nil, f.bad(c.code, "tensor %d of %d (%q): %v", i+1, n, clip(in.name), c.err)
+			return nil, f.bad(c.code, "tensor %d of %d (%q): %v", i+1, n, fault.Clip(in.name, 80), c.err)
 		}
 		if in.name == "" {
 			return nil, f.bad(codeValue, "tensor %d of %d has an empty name", i+1, n)
 		}
 		if seen[in.name] {
-			return nil, f.bad(codeDuplicate, "two tensors have the name %q", clip(in.name))
+			return nil, f.bad(codeDuplicate, "two tensors have the name %q", fault.Clip(in.name, 80))
 		}
 		seen[in.name] = true
 		infos = append(infos, in)
@@ -173,20 +174,20 @@ func (f *File) placeGGUF(b []byte, start, align uint64, infos []ggufInfo) error 
 			why = wild(in.dims, len(b))
 		}
 		if why != "" {
-			return f.bad(codeShape, "tensor %q of type %s and shape [%s]: %s", clip(in.name), typeName(in.typ), shapeText(in.dims), why)
+			return f.bad(codeShape, "tensor %q of type %s and shape [%s]: %s", fault.Clip(in.name, 80), typeName(in.typ), shapeText(in.dims), why)
 		}
 		if in.offset%align != 0 {
-			return f.bad(codeOffset, "tensor %q starts at offset %d, expected a multiple of %d", clip(in.name), in.offset, align)
+			return f.bad(codeOffset, "tensor %q starts at offset %d, expected a multiple of %d", fault.Clip(in.name, 80), in.offset, align)
 		}
 		if in.offset > math.MaxUint64/4 {
-			return f.bad(codeOffset, "tensor %q starts at offset %d, beyond any file", clip(in.name), in.offset)
+			return f.bad(codeOffset, "tensor %q starts at offset %d, beyond any file", fault.Clip(in.name, 80), in.offset)
 		}
 		in.size = size
 		end = max(end, in.offset+size)
 		spans = append(spans, span{in.name, in.offset, in.offset + size})
 	}
 	if x, y, found := overlap(spans); found {
-		return f.bad(codeOffset, "tensors %q (bytes %d to %d) and %q (bytes %d to %d) overlap", clip(x.name), x.start, x.end, clip(y.name), y.start, y.end)
+		return f.bad(codeOffset, "tensors %q (bytes %d to %d) and %q (bytes %d to %d) overlap", fault.Clip(x.name, 80), x.start, x.end, fault.Clip(y.name, 80), y.start, y.end)
 	}
 	if err := f.complete(uint64(len(b)), start+end, align); err != nil {
 		return err
@@ -225,14 +226,6 @@ func wild(dims []uint64, file int) string {
 		return "the tensor is larger than the file"
 	}
 	return ""
-}
-
-// clip keeps a name from a broken file short in a message.
-func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
 }
 
 // cursor walks the metadata. The first mistake stays in err; after it every read gives zero, so that a record can be read straight through and

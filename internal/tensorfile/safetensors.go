@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"tinyloop/internal/fault"
 	"tinyloop/internal/kernel"
 )
 
@@ -83,7 +84,7 @@ func (f *File) safeHeader(head []byte) ([]safeEntry, error) {
 		}
 		e := safeEntry{name: key}
 		if err := dec.Decode(&e); err != nil {
-			return fmt.Errorf("tensor %q: %w", clip(key), err)
+			return fmt.Errorf("tensor %q: %w", fault.Clip(key, 80), err)
 		}
 		entries = append(entries, e)
 		return nil
@@ -102,7 +103,7 @@ func (f *File) safeMetadata(dec *json.Decoder) error {
 	return members(raw, func(key string, dec *json.Decoder) error {
 		var text string
 		if err := dec.Decode(&text); err != nil {
-			return fmt.Errorf("metadata %q: %w", clip(key), err)
+			return fmt.Errorf("metadata %q: %w", fault.Clip(key, 80), err)
 		}
 		f.Meta.add(key, text) // shards repeat the same keys: the first stands
 		return nil
@@ -135,7 +136,7 @@ func members(b []byte, fn func(key string, dec *json.Decoder) error) error {
 			return errors.New("expected a key")
 		}
 		if seen[key] {
-			return fmt.Errorf("the key %q %w", clip(key), errTwice)
+			return fmt.Errorf("the key %q %w", fault.Clip(key, 80), errTwice)
 		}
 		seen[key] = true
 		if err := fn(key, dec); err != nil {
@@ -157,13 +158,13 @@ func (f *File) checkEntry(e safeEntry) error {
 		return f.bad(codeValue, "a tensor has an empty name")
 	}
 	if len(e.name) > maxName {
-		return f.bad(codeValue, "the tensor name %q has %d bytes, the limit is %d", clip(e.name), len(e.name), maxName)
+		return f.bad(codeValue, "the tensor name %q has %d bytes, the limit is %d", fault.Clip(e.name, 80), len(e.name), maxName)
 	}
 	if len(e.Shape) > maxSafetensorsDims {
-		return f.bad(codeShape, "tensor %q has %d dimensions, expected 0 to %d", clip(e.name), len(e.Shape), maxSafetensorsDims)
+		return f.bad(codeShape, "tensor %q has %d dimensions, expected 0 to %d", fault.Clip(e.name, 80), len(e.Shape), maxSafetensorsDims)
 	}
 	if len(e.Offsets) != 2 || e.Offsets[0] > e.Offsets[1] {
-		return f.bad(codeOffset, "tensor %q has the data_offsets %v, expected [begin, end]", clip(e.name), clip(fmt.Sprint(e.Offsets)))
+		return f.bad(codeOffset, "tensor %q has the data_offsets %v, expected [begin, end]", fault.Clip(e.name, 80), fault.Clip(fmt.Sprint(e.Offsets), 80))
 	}
 	d, known := dtypes[e.Dtype]
 	if !known {
@@ -172,14 +173,14 @@ func (f *File) checkEntry(e safeEntry) error {
 	n, ok := d.bytes, true
 	for _, dim := range e.Shape {
 		if dim == 0 {
-			return f.bad(codeShape, "tensor %q has the shape [%s]: a dimension is 0", clip(e.name), shapeText(e.Shape))
+			return f.bad(codeShape, "tensor %q has the shape [%s]: a dimension is 0", fault.Clip(e.name, 80), shapeText(e.Shape))
 		}
 		if n, ok = mul(n, dim); !ok {
-			return f.bad(codeShape, "tensor %q has the shape [%s]: its size overflows", clip(e.name), shapeText(e.Shape))
+			return f.bad(codeShape, "tensor %q has the shape [%s]: its size overflows", fault.Clip(e.name, 80), shapeText(e.Shape))
 		}
 	}
 	if have := e.Offsets[1] - e.Offsets[0]; known && have != n {
-		return f.bad(codeOffset, "tensor %q of type %s and shape [%s] needs %d bytes, its data_offsets give %d", clip(e.name), e.Dtype, shapeText(e.Shape), n, have)
+		return f.bad(codeOffset, "tensor %q of type %s and shape [%s] needs %d bytes, its data_offsets give %d", fault.Clip(e.name, 80), e.Dtype, shapeText(e.Shape), n, have)
 	}
 	return nil
 }
@@ -201,7 +202,7 @@ func (f *File) covered(spans []span, start, have uint64) error {
 	}
 	for i, s := range spans {
 		if s.start < at {
-			return f.bad(codeOffset, "tensors %q and %q overlap at byte %d of the data", clip(spans[i-1].name), clip(s.name), s.start)
+			return f.bad(codeOffset, "tensors %q and %q overlap at byte %d of the data", fault.Clip(spans[i-1].name, 80), fault.Clip(s.name, 80), s.start)
 		}
 		if s.start > at {
 			return f.bad(codeOffset, "bytes %d to %d of the data belong to no tensor", at, s.start)
@@ -280,7 +281,7 @@ func (f *File) weightMap(b []byte) (map[string]string, error) {
 	}
 	for tensor, shard := range home {
 		if shard != filepath.Base(shard) || strings.ContainsAny(shard, `/\`) || !strings.HasSuffix(shard, ".safetensors") {
-			return nil, f.bad(codeShard, "tensor %q lies in %q, expected the name of a .safetensors file in the same folder", clip(tensor), clip(shard))
+			return nil, f.bad(codeShard, "tensor %q lies in %q, expected the name of a .safetensors file in the same folder", fault.Clip(tensor, 80), fault.Clip(shard, 80))
 		}
 	}
 	return home, nil
@@ -300,7 +301,7 @@ func (f *File) readShards(home map[string]string) error {
 		}
 		for _, t := range f.tensors[first:] {
 			if other, dup := found[t.Name]; dup {
-				return f.bad(codeDuplicate, "tensor %q stands in %s too", clip(t.Name), other)
+				return f.bad(codeDuplicate, "tensor %q stands in %s too", fault.Clip(t.Name, 80), other)
 			}
 			found[t.Name] = shard
 		}
@@ -308,7 +309,7 @@ func (f *File) readShards(home map[string]string) error {
 	f.reading = index
 	for tensor, shard := range home {
 		if found[tensor] != shard {
-			return f.bad(codeShard, "tensor %q is not in %s, where the index puts it", clip(tensor), shard)
+			return f.bad(codeShard, "tensor %q is not in %s, where the index puts it", fault.Clip(tensor, 80), shard)
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func (t Tensor) Usable() error {
 	if t.Type.Known() {
 		return nil
 	}
-	return fault.New(fault.Unsupported, t.Name, "tensor %q has the number format %s, which this build cannot read (it reads f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1)", clip(t.Name), t.typeName)
+	return fault.New(fault.Unsupported, t.Name, "tensor %q has the number format %s, which this build cannot read (it reads f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1)", fault.Clip(t.Name, 80), t.typeName)
 }
 
 // Tensors gives the tensors in file order. The slice is the caller's own; the data is shared.
@@ -127,7 +127,7 @@ func (f *File) index() error {
 	f.byName = make(map[string]int, len(f.tensors))
 	for i, t := range f.tensors {
 		if _, dup := f.byName[t.Name]; dup {
-			return f.bad(codeDuplicate, "two tensors have the name %q", clip(t.Name))
+			return f.bad(codeDuplicate, "two tensors have the name %q", fault.Clip(t.Name, 80))
 		}
 		f.byName[t.Name] = i
 	}

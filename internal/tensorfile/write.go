@@ -84,7 +84,7 @@ func ggufHead(meta []KV, tensors []Source) (head []byte, sizes []uint64, align u
 	seen := map[string]bool{}
 	for _, kv := range meta {
 		if kv.Key == "" || len(kv.Key) > ggufMaxKey || seen[kv.Key] {
-			return nil, nil, 0, fault.New(fault.Invalid, kv.Key, "metadata key %q is empty, too long or stands twice", clip(kv.Key))
+			return nil, nil, 0, fault.New(fault.Invalid, kv.Key, "metadata key %q is empty, too long or stands twice", fault.Clip(kv.Key, 80))
 		}
 		seen[kv.Key] = true
 		if kv.Key == "general.alignment" {
@@ -108,7 +108,7 @@ func appendInfos(b []byte, tensors []Source, align uint64) ([]byte, []uint64, er
 	seen := make(map[string]bool, len(tensors))
 	for i, t := range tensors {
 		if t.Name == "" || len(t.Name) > ggufWriteName || seen[t.Name] {
-			return nil, nil, fault.New(fault.Invalid, t.Name, "tensor name %q is empty, longer than %d bytes or stands twice", clip(t.Name), ggufWriteName)
+			return nil, nil, fault.New(fault.Invalid, t.Name, "tensor name %q is empty, longer than %d bytes or stands twice", fault.Clip(t.Name, 80), ggufWriteName)
 		}
 		seen[t.Name] = true
 		dims, err := writeDims(t)

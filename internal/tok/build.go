@@ -192,7 +192,7 @@ func (s *source) checkPieces() error {
 			continue
 		}
 		if j := ids[p]; j != ID(i) {
-			return fault.New(fault.Invalid, "tokenizer", "tokens %d and %d are both %q", j, i, clip(p))
+			return fault.New(fault.Invalid, "tokenizer", "tokens %d and %d are both %q", j, i, fault.Clip(p, 64))
 		}
 	}
 	return nil
@@ -312,7 +312,7 @@ func (t *Tokenizer) rankMerges(byPiece map[string]ID) error {
 		merged, ok := byPiece[string(both)]
 		if !ok {
 			return fault.New(fault.Invalid, "tokenizer.ggml.merges", "merge %d joins %q and %q, but no token is %q",
-				i, clip(t.src.pieces[m[0]]), clip(t.src.pieces[m[1]]), clip(string(both)))
+				i, fault.Clip(t.src.pieces[m[0]], 64), fault.Clip(t.src.pieces[m[1]], 64), fault.Clip(string(both), 64))
 		}
 		t.pairs.insert(m[0], m[1], uint32(i), merged)
 	}

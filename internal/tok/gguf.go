@@ -50,7 +50,7 @@ func FromGGUF(m Meta) (*Tokenizer, error) {
 	case "llama":
 		s, err = ggufSPM(m)
 	default:
-		err = fault.New(fault.Unsupported, "tokenizer.ggml.model", "tokenizer.ggml.model is %q; this build reads \"gpt2\" (byte-level BPE) and \"llama\" (SentencePiece)", clip(model))
+		err = fault.New(fault.Unsupported, "tokenizer.ggml.model", "tokenizer.ggml.model is %q; this build reads \"gpt2\" (byte-level BPE) and \"llama\" (SentencePiece)", fault.Clip(model, 64))
 	}
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func ggufSPM(m Meta) (source, error) {
 		return s, err
 	}
 	if name, _ := m.String("tokenizer.ggml.pre"); name != "" && name != "default" {
-		return s, fault.New(fault.Unsupported, "tokenizer.ggml.pre", "tokenizer.ggml.pre is %q; SentencePiece tokenizers have none but \"default\"", clip(name))
+		return s, fault.New(fault.Unsupported, "tokenizer.ggml.pre", "tokenizer.ggml.pre is %q; SentencePiece tokenizers have none but \"default\"", fault.Clip(name, 64))
 	}
 	var ok bool
 	if s.scores, ok = m.Floats("tokenizer.ggml.scores"); !ok {
@@ -168,7 +168,7 @@ func (s *source) readMerges(lines []string) ([][2]ID, error) {
 	for i, line := range lines {
 		left, right, ok := strings.Cut(line, " ")
 		if !ok {
-			return nil, fault.New(fault.Invalid, "tokenizer.ggml.merges", "merge %d is %q, not two tokens with a space between them", i, clip(line))
+			return nil, fault.New(fault.Invalid, "tokenizer.ggml.merges", "merge %d is %q, not two tokens with a space between them", i, fault.Clip(line, 64))
 		}
 		pairs[i] = [2]string{left, right}
 	}
@@ -183,7 +183,7 @@ func (s *source) resolve(pairs [][2]string) ([][2]ID, error) {
 		for j, p := range pair {
 			id, ok := ids[p]
 			if !ok {
-				return nil, fault.New(fault.Invalid, "tokenizer.ggml.merges", "merge %d names %q, which is no token", i, clip(p))
+				return nil, fault.New(fault.Invalid, "tokenizer.ggml.merges", "merge %d names %q, which is no token", i, fault.Clip(p, 64))
 			}
 			out[i][j] = id
 		}

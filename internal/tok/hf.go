@@ -152,7 +152,7 @@ func (m *hfModel) check() error {
 }
 
 func unsupported(field, value string) error {
-	return fault.New(fault.Unsupported, field, "tokenizer.json: %s is %q, which this build does not read", field, clip(value))
+	return fault.New(fault.Unsupported, field, "tokenizer.json: %s is %q, which this build does not read", field, fault.Clip(value, 64))
 }
 
 // readVocab lays the vocabulary out by id. Gaps stay as unused tokens.
@@ -164,13 +164,13 @@ func (f *hfFile) readVocab(s *source) error {
 	top := int64(-1)
 	for text, id := range vocab {
 		if id < 0 || id >= maxTokens {
-			return fault.New(fault.Invalid, "model.vocab", "tokenizer.json: %q has the id %d, ids are 0 to %d", clip(text), id, maxTokens-1)
+			return fault.New(fault.Invalid, "model.vocab", "tokenizer.json: %q has the id %d, ids are 0 to %d", fault.Clip(text, 64), id, maxTokens-1)
 		}
 		top = max(top, id)
 	}
 	for _, a := range f.Added {
 		if a.ID < 0 || a.ID >= maxTokens {
-			return fault.New(fault.Invalid, "added_tokens", "tokenizer.json: %q has the id %d, ids are 0 to %d", clip(a.Content), a.ID, maxTokens-1)
+			return fault.New(fault.Invalid, "added_tokens", "tokenizer.json: %q has the id %d, ids are 0 to %d", fault.Clip(a.Content, 64), a.ID, maxTokens-1)
 		}
 		top = max(top, a.ID)
 	}
@@ -180,7 +180,7 @@ func (f *hfFile) readVocab(s *source) error {
 	}
 	for text, id := range vocab {
 		if s.pieces[id] != "" {
-			return fault.New(fault.Invalid, "model.vocab", "tokenizer.json: %q and %q share the id %d", clip(text), clip(s.pieces[id]), id)
+			return fault.New(fault.Invalid, "model.vocab", "tokenizer.json: %q and %q share the id %d", fault.Clip(text, 64), fault.Clip(s.pieces[id], 64), id)
 		}
 		s.pieces[id], s.types[id] = text, typeNormal
 		if _, ok := byteToken(text); ok && s.kind == kindSPM {
@@ -197,14 +197,14 @@ func (f *hfFile) readAdded(s *source) error {
 			return fault.New(fault.Invalid, "added_tokens", "tokenizer.json: the added token %d has no text", a.ID)
 		}
 		if old := s.pieces[a.ID]; old != "" && old != a.Content {
-			return fault.New(fault.Invalid, "added_tokens", "tokenizer.json: %q and %q share the id %d", clip(a.Content), clip(old), a.ID)
+			return fault.New(fault.Invalid, "added_tokens", "tokenizer.json: %q and %q share the id %d", fault.Clip(a.Content, 64), fault.Clip(old, 64), a.ID)
 		}
 		if a.SingleWord {
-			return fault.New(fault.Unsupported, "added_tokens", "tokenizer.json: the added token %q is single_word, which this build does not do", clip(a.Content))
+			return fault.New(fault.Unsupported, "added_tokens", "tokenizer.json: the added token %q is single_word, which this build does not do", fault.Clip(a.Content, 64))
 		}
 		changed := s.nfc && !isASCII(a.Content) || s.kind == kindSPM && strings.Contains(a.Content, " ")
 		if a.Normalized && changed {
-			return fault.New(fault.Unsupported, "added_tokens", "tokenizer.json: the added token %q is normalized, which this build does not do", clip(a.Content))
+			return fault.New(fault.Unsupported, "added_tokens", "tokenizer.json: the added token %q is normalized, which this build does not do", fault.Clip(a.Content, 64))
 		}
 		id := ID(a.ID)
 		s.pieces[id], s.types[id] = a.Content, typeUserDefined

@@ -27,7 +27,7 @@ func scoresOf(s *source, merges [][2]ID) ([]float32, error) {
 		both := s.pieces[m[0]] + s.pieces[m[1]]
 		id, ok := ids[both]
 		if !ok {
-			return nil, fault.New(fault.Invalid, "model.merges", "tokenizer.json: merge %d makes %q, which is no ordinary token", i, clip(both))
+			return nil, fault.New(fault.Invalid, "model.merges", "tokenizer.json: merge %d makes %q, which is no ordinary token", i, fault.Clip(both, 64))
 		}
 		if id != last {
 			if count[id] > 0 {
@@ -58,7 +58,7 @@ func scoresOf(s *source, merges [][2]ID) ([]float32, error) {
 }
 
 func noScores(piece string) error {
-	return fault.New(fault.Unsupported, "model.merges", "tokenizer.json: the merges into %q are not those of a SentencePiece model, which is all that is read without ByteLevel", clip(piece))
+	return fault.New(fault.Unsupported, "model.merges", "tokenizer.json: the merges into %q are not those of a SentencePiece model, which is all that is read without ByteLevel", fault.Clip(piece, 64))
 }
 
 // splits counts the ways to cut p into two tokens.

@@ -100,7 +100,7 @@ func preNamed(name string) (pre, error) {
 			return row.pre, nil
 		}
 	}
-	return pre{}, fault.New(fault.Unsupported, "tokenizer.ggml.pre", "tokenizer.ggml.pre names the pre-tokenizer %q, which this build does not know", clip(name))
+	return pre{}, fault.New(fault.Unsupported, "tokenizer.ggml.pre", "tokenizer.ggml.pre names the pre-tokenizer %q, which this build does not know", fault.Clip(name, 64))
 }
 
 // preOf finds the name of a list of patterns; "custom" when it has none.
@@ -144,7 +144,7 @@ func compile(patterns []string) (splitter, error) {
 		}
 		re, err := compileRegexp(p)
 		if err != nil {
-			return nil, &fault.Error{Kind: fault.Invalid, Field: "pre_tokenizer", Msg: "the pre-tokenizer pattern " + clip(p) + " is not a regular expression", Err: err}
+			return nil, &fault.Error{Kind: fault.Invalid, Field: "pre_tokenizer", Msg: "the pre-tokenizer pattern " + fault.Clip(p, 64) + " is not a regular expression", Err: err}
 		}
 		out = append(out, step{re: re})
 	}
@@ -169,12 +169,4 @@ func (s *step) spans(b []byte) [][]int {
 		return nil
 	}
 	return spans
-}
-
-// clip shortens text from a file for an error message.
-func clip(s string) string {
-	if len(s) > 64 {
-		return s[:64] + "…"
-	}
-	return s
 }

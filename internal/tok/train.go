@@ -101,7 +101,7 @@ func Train(ctx context.Context, o TrainOptions, texts func(yield func(text strin
 func (o *TrainOptions) pre() (pre, error) {
 	p, err := preNamed(o.Pre)
 	if err != nil || o.Pre == "" {
-		return p, fault.New(fault.Invalid, "pre", "the pre-tokenizer is %q, expected one of %s", clip(o.Pre), strings.Join(PreNames(), ", "))
+		return p, fault.New(fault.Invalid, "pre", "the pre-tokenizer is %q, expected one of %s", fault.Clip(o.Pre, 64), strings.Join(PreNames(), ", "))
 	}
 	if !o.Digits || slices.Contains(p.patterns, patDigit) {
 		return p, nil
@@ -146,13 +146,13 @@ func (o *TrainOptions) check(split splitter) error {
 	}
 	for _, text := range slices.Concat(o.Control, o.Markers) {
 		if taken[text] {
-			return fault.New(fault.Invalid, "control", "the token %q is there twice", clip(text))
+			return fault.New(fault.Invalid, "control", "the token %q is there twice", fault.Clip(text, 64))
 		}
 		taken[text] = true
 	}
 	for _, text := range o.Markers {
 		if !isMarker(text) {
-			return fault.New(fault.Invalid, "marker", "the marker %q is not in angle or square brackets, so people could type it unawares", clip(text))
+			return fault.New(fault.Invalid, "marker", "the marker %q is not in angle or square brackets, so people could type it unawares", fault.Clip(text, 64))
 		}
 	}
 	return o.checkWhole(split)
@@ -166,7 +166,7 @@ func checkText(field, text string) error {
 	case len(text) > 256:
 		return fault.New(fault.Invalid, field, "%s holds a text of %d bytes, at most 256 are allowed", field, len(text))
 	case !utf8.ValidString(text):
-		return fault.New(fault.Invalid, field, "%s holds %q, which is not UTF-8", field, clip(text))
+		return fault.New(fault.Invalid, field, "%s holds %q, which is not UTF-8", field, fault.Clip(text, 64))
 	}
 	return nil
 }
@@ -178,11 +178,11 @@ func (o *TrainOptions) checkWhole(split splitter) error {
 		n := 0
 		split.pieces([]byte(text), 0, func([]byte) { n++ })
 		if n != 1 {
-			return fault.New(fault.Invalid, "whole", "%q cannot be one token: the pre-tokenizer cuts it into %d pieces", clip(text), n)
+			return fault.New(fault.Invalid, "whole", "%q cannot be one token: the pre-tokenizer cuts it into %d pieces", fault.Clip(text, 64), n)
 		}
 		for _, special := range slices.Concat(o.Control, o.Markers) {
 			if strings.Contains(toByteLevel(text), special) {
-				return fault.New(fault.Invalid, "whole", "%q cannot be one token: it holds the control token or marker %q", clip(text), clip(special))
+				return fault.New(fault.Invalid, "whole", "%q cannot be one token: it holds the control token or marker %q", fault.Clip(text, 64), fault.Clip(special, 64))
 			}
 		}
 		need += len(text) - 1

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"tinyloop/internal/chat"
 	"tinyloop/internal/dialect"
@@ -146,21 +145,9 @@ func mapRole(v dialect.Value) string {
 	case "function":
 		return "tool"
 	default:
-		v.Fail(fault.Invalid, "invalid_value", "%s must be developer, system, user, assistant, tool or function, got %q", v.Path(), clip(role))
+		v.Fail(fault.Invalid, "invalid_value", "%s must be developer, system, user, assistant, tool or function, got %q", v.Path(), fault.Clip(role, 40))
 		return ""
 	}
-}
-
-// clip shortens what an error repeats of the caller's text.
-func clip(s string) string {
-	if len(s) <= 40 {
-		return s
-	}
-	n := 40
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
 }
 
 // parts joins the text parts of a message with line ends; other kinds of parts need a model that sees or hears.
@@ -180,7 +167,7 @@ func parts(v dialect.Value) string {
 		case "refusal":
 			texts = append(texts, o.Str("refusal"))
 		default:
-			t.Fail(fault.Unsupported, "unsupported_parameter", "%s %q is not supported: the model reads text only", t.Path(), clip(t.String()))
+			t.Fail(fault.Unsupported, "unsupported_parameter", "%s %q is not supported: the model reads text only", t.Path(), fault.Clip(t.String(), 40))
 		}
 	})
 	return strings.Join(texts, "\n")

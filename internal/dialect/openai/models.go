@@ -27,7 +27,7 @@ func getModel(c *dialect.Call) ([]byte, error) {
 			return appendModel(nil, &all[i], id), nil
 		}
 	}
-	return nil, &fault.Error{Kind: fault.NotFound, Field: "model", Code: "model_not_found", Msg: "there is no model " + strconv.Quote(clip(id))}
+	return nil, &fault.Error{Kind: fault.NotFound, Field: "model", Code: "model_not_found", Msg: "there is no model " + strconv.Quote(fault.Clip(id, 40))}
 }
 
 // appendModel appends OpenAI's model object, llama.cpp's meta, vLLM's max_model_len and the loops.
