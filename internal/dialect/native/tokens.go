@@ -20,18 +20,11 @@ func tokenize(c *dialect.Call) ([]byte, error) {
 		content = v.String()
 	}
 	special, parse, pieces := o.Flag("add_special", false), o.Flag("parse_special", true), o.Flag("with_pieces", false)
-	model := o.Str("model")
-	o.Done()
-	c.Ignored = o.Ignored()
-	if err := o.Err(); err != nil {
-		return nil, err
-	}
-	g, release, err := c.Models.Open(model)
+	t, release, err := opened(c, o)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	t := g.Tokenizer()
 	var ids []tok.ID
 	if special && t.AddBOS() && t.BOS() >= 0 {
 		ids = append(ids, t.BOS())
@@ -72,6 +65,21 @@ func appendPieces(dst []byte, t *tok.Tokenizer, ids []tok.ID) []byte {
 	return append(dst, ']')
 }
 
+// opened ends the reading of a body and holds the model that it names, for its tokenizer, until release is called.
+func opened(c *dialect.Call, o *dialect.Object) (t *tok.Tokenizer, release func(), err error) {
+	model := o.Str("model")
+	o.Done()
+	c.Ignored = o.Ignored()
+	if err := o.Err(); err != nil {
+		return nil, nil, err
+	}
+	g, release, err := c.Models.Open(model)
+	if err != nil {
+		return nil, nil, err
+	}
+	return g.Tokenizer(), release, nil
+}
+
 // detokenize answers POST /detokenize {tokens, model}.
 func detokenize(c *dialect.Call) ([]byte, error) {
 	o, err := dialect.ParseObject(c.Body)
@@ -82,18 +90,11 @@ func detokenize(c *dialect.Call) ([]byte, error) {
 	if v := o.Need("tokens"); v.Present() {
 		ids = v.IDs()
 	}
-	model := o.Str("model")
-	o.Done()
-	c.Ignored = o.Ignored()
-	if err := o.Err(); err != nil {
-		return nil, err
-	}
-	g, release, err := c.Models.Open(model)
+	t, release, err := opened(c, o)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	t := g.Tokenizer()
 	for i, id := range ids {
 		if id < 0 || int(id) >= t.Size() {
 			return nil, fault.New(fault.Invalid, fmt.Sprintf("tokens[%d]", i), "tokens[%d] must be a token id from 0 to %d, got %d", i, t.Size()-1, id)
