@@ -19,7 +19,7 @@ import (
 
 // ChatCmd is a conversation in the terminal: answers stream, an interrupt stops the answer and not the program.
 type ChatCmd struct {
-	File string `arg:"" optional:"" help:"Model file; absent = TINYLOOP_MODEL_PATH."`
+	File string `arg:"" optional:"" help:"Model file; absent = TINYLOOP_MODEL_PATH, else the model inside the program."`
 	ModelFlag
 	EngineFlags
 	SamplingFlags

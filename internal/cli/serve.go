@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"runtime"
@@ -19,7 +20,7 @@ import (
 
 // ServeCmd serves models over HTTP until it is told to stop.
 type ServeCmd struct {
-	Model []string `help:"Model to serve as NAME=FILE, or FILE alone (repeatable; the first is the default, also called tl)." env:"TINYLOOP_MODEL_PATH" sep:"," placeholder:"[NAME=]FILE"`
+	Model []string `help:"Model to serve as NAME=FILE, or FILE alone (repeatable; the first is the default, also called tl). Absent = the one inside the program." env:"TINYLOOP_MODEL_PATH" sep:"," placeholder:"[NAME=]FILE"`
 	Addr  string   `help:"Address to listen on." env:"TINYLOOP_ADDR" default:"127.0.0.1:8000"`
 	EngineFlags
 	Origins      []string      `help:"Web origins that may call the server beside the built-in ones; * stands for one label (https://*.example.org)." env:"TINYLOOP_ORIGINS"`
@@ -46,16 +47,13 @@ func (c *ServeCmd) Run(io *IO) error {
 	}
 	defer l.Close()
 	h := host.New()
-	for _, spec := range c.Model {
-		name, path := splitModel(spec)
-		m, err := host.Load(name, path, c.options(log))
-		if err != nil {
-			return err
+	defer func() {
+		for _, m := range h.List() {
+			closeModel(m)
 		}
-		defer closeModel(m)
-		if err := h.Add(m); err != nil {
-			return err
-		}
+	}()
+	if err := c.load(h, log); err != nil {
+		return err
 	}
 	spareProcessors()
 	s := serve.New(h, serve.Config{
@@ -69,6 +67,32 @@ func (c *ServeCmd) Run(io *IO) error {
 		return nil
 	}
 	return err
+}
+
+// load fills h with the models that are named, else with the one inside the program, if it has one.
+func (c *ServeCmd) load(h *host.Host, log *slog.Logger) error {
+	if len(c.Model) == 0 {
+		m, err := host.LoadEmbedded(c.options(log))
+		if fault.Of(err) == fault.NoModel {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return h.Add(m)
+	}
+	for _, spec := range c.Model {
+		name, path := splitModel(spec)
+		m, err := host.Load(name, path, c.options(log))
+		if err != nil {
+			return err
+		}
+		if err := h.Add(m); err != nil {
+			closeModel(m)
+			return err
+		}
+	}
+	return nil
 }
 
 // spareProcessors lets Go run two more threads at a time than there are processors, unless GOMAXPROCS says how many: the compute workers of a model never give

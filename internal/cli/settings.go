@@ -53,15 +53,19 @@ func (f *EngineFlags) validate() error {
 
 // ModelFlag names the one model of a command that needs one.
 type ModelFlag struct {
-	Model string `help:"Model file (.tinyloop, .gguf, llama2.c .bin) or safetensors folder." env:"TINYLOOP_MODEL_PATH" placeholder:"FILE"`
+	Model string `help:"Model file (.tinyloop, .gguf, llama2.c .bin) or safetensors folder. Absent = the one inside the program." env:"TINYLOOP_MODEL_PATH" placeholder:"FILE"`
 }
 
 func (m *ModelFlag) load(e *EngineFlags, log *slog.Logger) (*host.Model, error) {
-	if m.Model == "" {
-		return nil, fault.New(fault.NoModel, "model", "no model: give --model FILE or set TINYLOOP_MODEL_PATH")
-	}
 	if err := e.validate(); err != nil {
 		return nil, err
+	}
+	if m.Model == "" {
+		own, err := host.LoadEmbedded(e.options(log))
+		if fault.Of(err) == fault.NoModel {
+			return nil, fault.New(fault.NoModel, "model", "no model: give --model FILE or set TINYLOOP_MODEL_PATH")
+		}
+		return own, err
 	}
 	return host.Load(nameOf(m.Model), m.Model, e.options(log))
 }

@@ -139,6 +139,7 @@ type Info struct {
 	Vocab, Context            int   // Context is the effective window (min of model and configuration)
 	TrainedContext            int
 	Loops                     struct{ Default, TrainedMin, TrainedMean, TrainedMax, HardMax int }
+	Chat                      bool // made for conversations: the file has a template that can be used, or the vocabulary has ChatML's control tokens
 	Created                   time.Time
 	License, Hash             string
 	KVBytesPerToken           int64 // at default loops

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"tinyloop/internal/arch"
+	"tinyloop/internal/embedded"
 	"tinyloop/internal/fault"
 	"tinyloop/internal/fixture"
 	"tinyloop/internal/gen"
@@ -301,5 +302,44 @@ func TestDrain(t *testing.T) {
 	cancel()
 	if err := h.Drain(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("drain with no time left: %v", err)
+	}
+}
+
+// A model in memory answers as its file does, and a broken one is refused by the name it was given.
+func TestLoadBytes(t *testing.T) {
+	path := converted(t, fixture.Path(t, "stories260K", "stories260K-f32.gguf"))
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := LoadBytes(Default, "embedded:tl.tinyloop", b, Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close(t.Context())
+	clear(b) // nothing of it is needed any more
+	if got, want := story(t, m, greedy(30)), story(t, load1(t, path, Options{}), greedy(30)); got.Text != want.Text || m.Name != "tl" {
+		t.Errorf("%s says %q, want %q", m.Name, got.Text, want.Text)
+	}
+	if _, err := LoadBytes(Default, "embedded:tl.tinyloop", []byte("GGUF"), Options{}); err == nil || !strings.Contains(err.Error(), "embedded:tl.tinyloop") {
+		t.Errorf("four bytes: %v", err)
+	}
+}
+
+// A build without a model says so; one with a model serves it.
+func TestLoadEmbedded(t *testing.T) {
+	m, err := LoadEmbedded(Options{Threads: 1})
+	if fault.Of(err) == fault.NoModel {
+		if _, ok := embedded.Model(); ok {
+			t.Error("there is a model, and it was not found")
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close(t.Context())
+	if m.Name != Default || m.Info().Path != embedded.File {
+		t.Errorf("%s from %s", m.Name, m.Info().Path)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"tinyloop/internal/arch"
+	"tinyloop/internal/embedded"
 	"tinyloop/internal/engine"
 	"tinyloop/internal/fault"
 	"tinyloop/internal/gen"
@@ -44,14 +45,38 @@ func (m *Model) Close(ctx context.Context) error {
 
 // Load opens a model file (or folder) and starts its engine. Every error names the file and what is wrong with it.
 func Load(name, path string, o Options) (*Model, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
 	f, err := tensorfile.Open(path)
 	if err != nil {
 		return nil, named(path, err)
 	}
-	defer f.Close() // the model keeps nothing of it
+	return start(name, f, o)
+}
+
+// LoadBytes is Load of a file that is in memory already; file stands for its path in errors. The bytes are not needed afterwards.
+func LoadBytes(name, file string, b []byte, o Options) (*Model, error) {
+	f, err := tensorfile.OpenBytes(file, b)
+	if err != nil {
+		return nil, named(file, err)
+	}
+	return start(name, f, o)
+}
+
+// LoadEmbedded loads the model inside the program under the name "tl". A build without one gives a fault of kind NoModel.
+func LoadEmbedded(o Options) (*Model, error) {
+	b, ok := embedded.Model()
+	if !ok {
+		return nil, fault.New(fault.NoModel, "model", "this build has no model of its own")
+	}
+	return LoadBytes(Default, embedded.File, b, o)
+}
+
+// start makes a running model of an open file, which it closes: the model keeps nothing of it.
+func start(name string, f *tensorfile.File, o Options) (*Model, error) {
+	defer f.Close()
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	path := f.Path
 	var m *Model
 	if err := f.Guard(func() (err error) { m, err = load(name, f, o); return err }); err != nil {
 		return nil, named(path, err)
@@ -101,7 +126,9 @@ func load(name string, f *tensorfile.File, o Options) (*Model, error) {
 	}
 	e := engine.New(s, engine.Config{QueueLimit: o.QueueLimit, MaxSeqs: o.MaxSeqs, StepRows: o.StepRows, NoPrefixCache: o.NoPrefixCache})
 	m := &Model{Name: name, engine: e, scratch: s, weights: w}
-	m.Generator = gen.New(e, t, tm, info(name, f, w, s, kv), gen.Limits{MaxSeqLen: o.MaxSeqLen, DefaultTimeout: o.Timeout})
+	about := info(name, f, w, s, kv)
+	about.Chat = talks(tm, t)
+	m.Generator = gen.New(e, t, tm, about, gen.Limits{MaxSeqLen: o.MaxSeqLen, DefaultTimeout: o.Timeout})
 	return m, nil
 }
 

@@ -77,6 +77,13 @@ func template(f *tensorfile.File, log *slog.Logger) *chat.Template {
 	return t
 }
 
+// talks says whether a model is made for conversations: its file has a template that can be used, or its vocabulary has the control tokens of the one
+// that takes its place.
+func talks(tm *chat.Template, t *tok.Tokenizer) bool {
+	_, marked := t.Special("<|im_start|>")
+	return marked || tm.Source() != ""
+}
+
 // TemplateSource gives the text of the chat template: in the file, else, for a Hugging Face folder, chat_template.jinja or what
 // tokenizer_config.json holds; "" = none.
 func TemplateSource(f *tensorfile.File) string {

@@ -26,6 +26,7 @@ var rank = map[string]int{
 	"internal/grammar":        0,  // schemas to token masks
 	"internal/sched":          0,  // pure data
 	"internal/access":         0,  // keys and limits
+	"internal/embedded":       0,  // bytes of the model inside the program
 	"internal/tensorfile":     1,  // containers of tensors whose formats are kernel.Type
 	"internal/chat":           1,  // messages and templates
 	"internal/sample":         1,  // logits to a token, over the one exponential of kernel

@@ -104,7 +104,7 @@ func name(o Options) string {
 
 func info(o Options, so scripted.Options, tk *tok.Tokenizer) gen.Info {
 	in := gen.Info{Name: name(o), Family: "scripted", Quant: "none", Params: 1000, UnrolledParams: 3000, Bytes: 4000, Vocab: tk.Size(),
-		Context: so.Context, TrainedContext: so.Context, Created: time.Unix(1700000000, 0), License: "Apache-2.0", Hash: "0123456789abcdef"}
+		Context: so.Context, TrainedContext: so.Context, Created: time.Unix(1700000000, 0), License: "Apache-2.0", Hash: "0123456789abcdef", Chat: true}
 	in.Loops.Default, in.Loops.TrainedMin, in.Loops.TrainedMean, in.Loops.TrainedMax, in.Loops.HardMax = 4, 1, 4, 6, 8
 	return in
 }

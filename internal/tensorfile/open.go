@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unsafe"
 
 	"tinyloop/internal/fault"
 	"tinyloop/internal/kernel"
@@ -36,6 +37,29 @@ func Open(path string) (*File, error) {
 	}
 	f := &File{Path: path, folder: filepath.Dir(path)}
 	return f.finish(f.openOne(path, f.read))
+}
+
+// OpenBytes reads a container that is in memory already, such as a model inside the program. name stands for the path in messages. The bytes must
+// not change until Close; nothing lies beside them, so that there are no sidecars and no shards.
+func OpenBytes(name string, b []byte) (*File, error) {
+	f := &File{Path: name, reading: name, lent: true}
+	if len(b) == 0 {
+		return nil, badFile(name, codeEmpty, "there are 0 bytes; expected a model")
+	}
+	b = likeMapped(b)
+	f.maps = []mapping{{data: b}}
+	return f.finish(f.read(b))
+}
+
+// likeMapped gives b at an address like that of a map, as far as the alignment of tensors asks for it: b itself, or a copy where it lies elsewhere.
+func likeMapped(b []byte) []byte {
+	const most = 64
+	if uintptr(unsafe.Pointer(unsafe.SliceData(b)))%most == 0 {
+		return b
+	}
+	buf := make([]byte, len(b)+most)
+	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(buf))) % most
+	return append(buf[skip:skip], b...)
 }
 
 // openFolder opens the safetensors model of a folder as Hugging Face lays it out.
@@ -186,6 +210,9 @@ func (f *File) stranger(b []byte) error {
 func (f *File) Sidecar(name string) ([]byte, error) {
 	if name == "" || name != filepath.Base(name) || name == "." || name == ".." {
 		return nil, fault.New(fault.Invalid, "", "sidecar name %q must be a plain file name", name)
+	}
+	if f.lent {
+		return nil, pathError(fault.NotFound, codeMissing, "%s: nothing lies beside a model in memory", name)
 	}
 	path := filepath.Join(f.folder, name)
 	info, err := os.Stat(path)

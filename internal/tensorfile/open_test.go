@@ -6,10 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 	"tinyloop/internal/fault"
+	"tinyloop/internal/fixture"
 	"tinyloop/internal/kernel"
 )
 
@@ -182,5 +185,40 @@ func BenchmarkOpen(b *testing.B) {
 			b.Fatal(err)
 		}
 		f.Close()
+	}
+}
+
+// A container in memory reads as the same file on disk does, wherever its bytes lie, and has nothing beside it.
+func TestOpenBytes(t *testing.T) {
+	path := fixture.Path(t, "stories260K", "stories260K-f32.gguf")
+	want, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	whole := fixture.Read(t, "stories260K", "stories260K-f32.gguf")
+	for shift := range 3 {
+		b := append(make([]byte, shift, len(whole)+shift), whole...)[shift:]
+		f, err := OpenBytes("inside.tinyloop", b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range f.Tensors() {
+			w := want.Tensors()[i]
+			if x.Name != w.Name || !bytes.Equal(x.Data, w.Data) || uintptr(unsafe.Pointer(&x.Data[0]))%32 != 0 {
+				t.Errorf("shift %d: tensor %s differs from %s, or lies at %p", shift, x.Name, w.Name, &x.Data[0])
+			}
+		}
+		if _, err := f.Sidecar("open_test.go"); fault.Of(err) != fault.NotFound {
+			t.Errorf("a sidecar of a model in memory: %v", err)
+		}
+		if f.Size() != want.Size() || f.Close() != nil || !bytes.Equal(b, whole) {
+			t.Errorf("shift %d: size %d, or the bytes were changed", shift, f.Size())
+		}
+	}
+	for _, b := range [][]byte{nil, []byte("<html>"), whole[:1000]} {
+		if _, err := OpenBytes("inside.tinyloop", b); err == nil || !strings.Contains(err.Error(), "inside.tinyloop") {
+			t.Errorf("%d bytes: %v", len(b), err)
+		}
 	}
 }

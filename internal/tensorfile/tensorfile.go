@@ -40,6 +40,7 @@ type File struct {
 
 	folder  string // where sidecars are looked for
 	reading string // the file being read, for messages
+	lent    bool   // the bytes are the caller's: there is no map to give back, and nothing lies beside them
 	maps    []mapping
 	tensors []Tensor
 	byName  map[string]int
@@ -114,6 +115,9 @@ func (f *File) Sum() ([32]byte, error) {
 func (f *File) Close() error {
 	var first error
 	for i := range f.maps {
+		if f.lent {
+			break
+		}
 		if err := f.maps[i].unmap(); err != nil && first == nil {
 			first = err
 		}
