@@ -28,26 +28,6 @@ func equalBits(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// hardFloats are values at which an instruction and its emulation could part ways.
-func hardFloat(r *rand.Rand) float32 {
-	switch r.IntN(12) {
-	case 0:
-		return math.Float32frombits(r.Uint32()) // anything, NaN and infinities included
-	case 1:
-		return math.Float32frombits(r.Uint32N(1<<23) | r.Uint32N(2)<<31) // subnormal
-	case 2:
-		return 0
-	case 3:
-		return float32(math.Copysign(0, -1))
-	case 4:
-		return float32(r.IntN(255)-127) + 0.5 // ties of the quantiser
-	case 5:
-		return float32(r.NormFloat64() * 1e30)
-	default:
-		return float32(r.NormFloat64())
-	}
-}
-
 // product is the portable result of MatMul for all panels, padding rows included.
 func portableProduct(in *Input, rows int, m *Matrix) []float32 {
 	ldd := m.Panels() * Panel
@@ -351,12 +331,16 @@ var (
 	highReg   = regexp.MustCompile(`\b[XY](1[6-9]|2\d|3[01])\b|\bZ\d`)
 )
 
-// TestAssemblyLint reads the generated file: in a function that uses upper halves, every RET follows a VZEROUPPER and no legacy SSE instruction occurs (each
+// TestAssemblyLint reads the generated files: in a function that uses upper halves, every RET follows a VZEROUPPER and no legacy SSE instruction occurs (each
 // would cost hundreds of cycles), and nothing needs more than AVX2's 16 registers.
 func TestAssemblyLint(t *testing.T) {
-	b, err := os.ReadFile("avx2_amd64.s")
-	if err != nil {
-		t.Fatal(err)
+	var b []byte
+	for _, file := range []string{"avx2_amd64.s", "train_amd64.s"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(b, text...)
 	}
 	functions := strings.Split(string(b), "\nTEXT ")[1:]
 	if len(functions) < 50 {
