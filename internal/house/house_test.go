@@ -31,7 +31,7 @@ var rank = map[string]int{
 	"internal/chat":           1,  // messages and templates
 	"internal/sample":         1,  // logits to a token, over the one exponential of kernel
 	"internal/nn":             1,  // layers over kernel and par
-	"internal/optim":          1,
+	"internal/optim":          1, // methods over flat arrays, over par and kernel
 	"internal/data":           2, // corpora to batches, over tensorfile's atomic writer and chat's templates
 	"internal/data/tinyworld": 3, // the synthetic corpus, written as data's documents
 	"internal/model":          2, // Spec, weights, Enter/Turn/Leave over nn
