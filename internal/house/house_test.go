@@ -31,15 +31,15 @@ var rank = map[string]int{
 	"internal/chat":           1,  // messages and templates
 	"internal/sample":         1,  // logits to a token, over the one exponential of kernel
 	"internal/nn":             1,  // layers over kernel and par
-	"internal/optim":          1, // methods over flat arrays, over par and kernel
-	"internal/data":           2, // corpora to batches, over tensorfile's atomic writer and chat's templates
-	"internal/data/tinyworld": 3, // the synthetic corpus, written as data's documents
-	"internal/model":          2, // Spec, weights, Enter/Turn/Leave over nn
-	"internal/arch":           3, // files to models
-	"internal/engine":         3, // the one decoding loop over model, sched, sample
-	"internal/scripted":       3, // the scripted model of tests, behind model.Runner
-	"internal/gen":            4, // the text side over engine, chat, tok
-	"internal/bench":          4, // measures models bare and through the engine; what serves them is handed in from above
+	"internal/optim":          1,  // methods over flat arrays, over par and kernel
+	"internal/data":           2,  // corpora to batches, over tensorfile's atomic writer and chat's templates
+	"internal/data/tinyworld": 3,  // the synthetic corpus, written as data's documents
+	"internal/model":          2,  // Spec, weights, Enter/Turn/Leave over nn
+	"internal/arch":           3,  // files to models
+	"internal/engine":         3,  // the one decoding loop over model, sched, sample
+	"internal/scripted":       3,  // the scripted model of tests, behind model.Runner
+	"internal/gen":            4,  // the text side over engine, chat, tok
+	"internal/bench":          4,  // measures models bare and through the engine; what serves them is handed in from above
 	"internal/train":          4,
 	"internal/host":           5, // several models in one process
 	"internal/eval":           5,
