@@ -3,7 +3,6 @@
 package arch
 
 import (
-	"fmt"
 	"strings"
 
 	"tinyloop/internal/fault"
@@ -15,41 +14,43 @@ import (
 // family is one kind of model file.
 type family struct {
 	name string
-	// spec reads the configuration; tensors are only looked at for their shape.
-	spec func(f *tensorfile.File) (model.Spec, error)
-	// tensor translates the name of a tensor from that of model.Slot to the file's.
-	tensor func(name string) string
+	// spec reads the configuration; mistakes stay in c. The file is only looked at for which tensors there are; it is nil for HF families, whose
+	// configuration says everything.
+	spec func(c *config, f *tensorfile.File) model.Spec
+	// tensor says where the file has a tensor, by its name in model.Slot, where a model without a loop range has all its blocks in the core.
+	tensor func(s *model.Spec, name string) place
 	// keys gives the configuration of a Spec for a GGUF file; nil = cannot be written.
 	keys func(s *model.Spec) []tensorfile.KV
 	// spare says of a tensor that the Spec does not call for that it may be there all the same; nil = none may.
 	spare func(s *model.Spec, name string) bool
+	// prefix may stand before every name of the file's tensors.
+	prefix string
 }
 
 // families is the table of everything that can be loaded from GGUF and llama2.c files, by general.architecture.
 func families() []family {
 	return []family{
-		{"llama", llamaSpec, ggufName, llamaKeys, nil},
-		{"nanbeige", nanbeigeSpec, ggufName, nanbeigeKeys, nil},
-		{"tinyloop", tinyloopSpec, sameName, tinyloopKeys, nil},
+		{name: "llama", spec: llamaSpec, tensor: ggufPlace, keys: llamaKeys},
+		{name: "nanbeige", spec: nanbeigeSpec, tensor: ggufPlace, keys: nanbeigeKeys},
+		{name: "qwen2", spec: qwenSpec, tensor: ggufPlace, keys: qwenKeys("qwen2")},
+		{name: "qwen3", spec: qwenSpec, tensor: ggufPlace, keys: qwenKeys("qwen3")},
+		{name: "gpt2", spec: gpt2Spec, tensor: gpt2Place},
+		{name: "tinyloop", spec: tinyloopSpec, tensor: samePlace, keys: tinyloopKeys},
 	}
 }
 
 // hfFamilies is the same for safetensors with a config.json, by model_type.
 func hfFamilies() []family {
 	return []family{
-		{"llama", hfLlamaSpec, hfName, nil, hfSpare},
-		{"ouro", hfOuroSpec, hfName, nil, hfSpare},
+		{name: "llama", spec: hfLlamaSpec, tensor: hfPlace, spare: hfSpare},
+		{name: "mistral", spec: hfMistralSpec, tensor: hfPlace, spare: hfSpare},
+		{name: "qwen2", spec: hfQwen2Spec, tensor: hfPlace, spare: hfSpare},
+		{name: "qwen3", spec: hfQwen3Spec, tensor: hfPlace, spare: hfSpare},
+		{name: "ouro", spec: hfOuroSpec, tensor: hfPlace, spare: hfSpare},
+		{name: "nanbeige", spec: hfNanbeigeSpec, tensor: hfPlace, spare: hfSpare},
+		{name: "gpt2", spec: hfGPT2Spec, tensor: hfGPT2Place, spare: hfGPT2Spare, prefix: "transformer."},
+		{name: "huginn_raven", spec: hfHuginnSpec, tensor: hfHuginnPlace, spare: hfHuginnSpare},
 	}
-}
-
-func sameName(name string) string { return name }
-
-// ggufName is the naming of GGUF for models whose blocks are all in the core.
-func ggufName(name string) string {
-	if rest, ok := strings.CutPrefix(name, "core."); ok {
-		return "blk." + rest
-	}
-	return name
 }
 
 func unsupported(field, format string, args ...any) error {
@@ -60,18 +61,55 @@ func invalid(field, format string, args ...any) error {
 	return fault.New(fault.Invalid, field, format, args...)
 }
 
-// familyOf finds the family of a file.
-func familyOf(f *tensorfile.File) (family, error) {
+// found is a file whose family and Spec are known.
+type found struct {
+	family
+	spec model.Spec
+	made map[string][]float32 // tensors that follow from the configuration, by their names in model.Slot
+	loop Range
+}
+
+// identify finds the family of a file and reads its Spec, which is valid.
+func identify(f *tensorfile.File, loop Range) (*found, error) {
+	fam, c, err := familyOf(f)
+	if err != nil {
+		return nil, err
+	}
+	return read(fam, c, f, loop)
+}
+
+func read(fam family, c *config, f *tensorfile.File, loop Range) (*found, error) {
+	s := fam.spec(c, f)
+	if err := c.done(); err != nil {
+		return nil, err
+	}
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if err := loop.apply(&s); err != nil {
+		return nil, err
+	}
+	return &found{family: fam, spec: s, made: c.made, loop: loop}, nil
+}
+
+// familyOf finds the family of a file, and opens its configuration.
+func familyOf(f *tensorfile.File) (family, *config, error) {
 	list, key := families(), "general.architecture"
 	name, _ := f.Meta.String(key)
+	c := newConfig(f, name+".")
 	if f.Format == tensorfile.Safetensors {
 		list, key = hfFamilies(), "model_type"
-		c, err := hfConfig(f)
-		if err != nil {
-			return family{}, err
+		var err error
+		if c, err = hfConfig(f); err != nil {
+			return family{}, nil, err
 		}
-		name = c.ModelType
+		name = c.text(key)
 	}
+	fam, err := pick(list, key, name)
+	return fam, c, err
+}
+
+func pick(list []family, key, name string) (family, error) {
 	var known []string
 	for _, fam := range list {
 		if fam.name == name {
@@ -87,24 +125,11 @@ func familyOf(f *tensorfile.File) (family, error) {
 
 // SpecOf reads what kind of model a file holds, without touching tensor data.
 func SpecOf(f *tensorfile.File) (*model.Spec, error) {
-	fam, err := familyOf(f)
+	m, err := identify(f, Range{})
 	if err != nil {
 		return nil, err
 	}
-	s, err := fam.read(f)
-	if err != nil {
-		return nil, err
-	}
-	return &s, nil
-}
-
-// read gives a Spec that is valid.
-func (fam *family) read(f *tensorfile.File) (model.Spec, error) {
-	s, err := fam.spec(f)
-	if err != nil {
-		return s, err
-	}
-	return s, s.Validate()
+	return &m.spec, nil
 }
 
 // Info is what a file says of itself besides its Spec.
@@ -134,41 +159,4 @@ func InfoOf(f *tensorfile.File) Info {
 		}
 	}
 	return i
-}
-
-// bind pairs every tensor that the Spec calls for with the file's, checked for shape and format. The file may hold no other.
-func (fam *family) bind(f *tensorfile.File, spec *model.Spec, slots []model.Slot) ([]tensorfile.Tensor, error) {
-	used := make(map[string]bool, len(slots))
-	out := make([]tensorfile.Tensor, len(slots))
-	for i := range slots {
-		name := fam.tensor(slots[i].Name)
-		t, ok := f.Tensor(name)
-		if !ok {
-			return nil, invalid(name, "tensor %q is missing, expected %v", name, slots[i].Shape())
-		}
-		if err := checkTensor(&t, &slots[i]); err != nil {
-			return nil, err
-		}
-		used[name], out[i] = true, t
-	}
-	for _, t := range f.Tensors() {
-		if !used[t.Name] && (fam.spare == nil || !fam.spare(spec, t.Name)) {
-			return nil, unsupported(clip(t.Name), "tensor %q %v is not part of a %s model as this build knows it", clip(t.Name), t.Shape, fam.name)
-		}
-	}
-	return out, nil
-}
-
-func checkTensor(t *tensorfile.Tensor, s *model.Slot) error {
-	if err := t.Usable(); err != nil {
-		return err
-	}
-	shape := t.Shape
-	for len(shape) > 1 && s.Vector != nil && shape[0] == 1 {
-		shape = shape[1:] // a row vector
-	}
-	if fmt.Sprint(shape) != fmt.Sprint(s.Shape()) {
-		return invalid(clip(t.Name), "tensor %q has shape %v, expected %v", clip(t.Name), t.Shape, s.Shape())
-	}
-	return nil
 }

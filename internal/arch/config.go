@@ -9,16 +9,48 @@ import (
 	"tinyloop/internal/tensorfile"
 )
 
+// values is where a configuration stands: the metadata of a GGUF file, or the object of a config.json.
+type values interface {
+	Get(key string) (any, bool)
+	Uint(key string) (uint64, bool)
+	Float(key string) (float64, bool)
+	Ints(key string) ([]int32, bool)
+	Keys() []string
+}
+
 // config reads the keys of one architecture and keeps the first error. It remembers which keys were read, so that the others can be refused.
 type config struct {
-	meta   tensorfile.Meta
-	prefix string
+	meta   values
+	prefix string // of every key
+	where  string // put before keys in messages
 	read   map[string]bool
 	err    error
+	made   map[string][]float32 // tensors that follow from the configuration, by their names in model.Slot
 }
 
 func newConfig(f *tensorfile.File, prefix string) *config {
 	return &config{meta: f.Meta, prefix: prefix, read: map[string]bool{}}
+}
+
+// make adds a tensor that follows from the configuration.
+func (c *config) make(slot string, v []float32) {
+	if c.made == nil {
+		c.made = map[string][]float32{}
+	}
+	c.made[slot] = v
+}
+
+// missing, wrong and refused say what is the matter with a key.
+func (c *config) missing(full string) {
+	c.fail(invalid(full, "%sthe key %s is missing", c.where, full))
+}
+
+func (c *config) wrong(full, want string, v any) {
+	c.fail(invalid(full, "%s%s must be %s, is %v", c.where, full, want, clip(v)))
+}
+
+func (c *config) refused(full string, v any) {
+	c.fail(unsupported(full, "%s%s = %v is not supported by this build", c.where, full, clip(v)))
 }
 
 func (c *config) fail(err error) {
@@ -40,13 +72,13 @@ func (c *config) size(key string, must bool, absent int) int {
 	v, full, ok := c.get(key)
 	if !ok {
 		if must {
-			c.fail(invalid(full, "the key %s is missing", full))
+			c.missing(full)
 		}
 		return absent
 	}
 	u, ok := c.meta.Uint(full)
 	if !ok || u > math.MaxInt32 {
-		c.fail(invalid(full, "%s must be an integer of 0 to %d, is %v", full, math.MaxInt32, clip(v)))
+		c.wrong(full, fmt.Sprintf("an integer of 0 to %d", math.MaxInt32), v)
 		return absent
 	}
 	return int(u)
@@ -61,7 +93,7 @@ func (c *config) perLayer(key string, must bool, absent int) int {
 	}
 	for _, x := range list {
 		if x != list[0] || x < 0 {
-			c.fail(unsupported(full, "%s must be the same in every layer, is %v", full, clip(v)))
+			c.fail(unsupported(full, "%s%s must be the same in every layer, is %v", c.where, full, clip(v)))
 			return absent
 		}
 	}
@@ -72,25 +104,27 @@ func (c *config) float(key string, must bool, absent float32) float32 {
 	v, full, ok := c.get(key)
 	if !ok {
 		if must {
-			c.fail(invalid(full, "the key %s is missing", full))
+			c.missing(full)
 		}
 		return absent
 	}
 	x, ok := c.meta.Float(full)
 	if !ok {
-		c.fail(invalid(full, "%s must be a number, is %v", full, clip(v)))
+		c.wrong(full, "a number", v)
 	}
 	return float32(x)
 }
 
-func (c *config) flag(key string) bool {
+func (c *config) flag(key string) bool { return c.flagOr(key, false) }
+
+func (c *config) flagOr(key string, absent bool) bool {
 	v, full, ok := c.get(key)
 	if !ok {
-		return false
+		return absent
 	}
 	b, ok := v.(bool)
 	if !ok {
-		c.fail(invalid(full, "%s must be true or false, is %v", full, clip(v)))
+		c.wrong(full, "true or false", v)
 	}
 	return b
 }
@@ -102,15 +136,37 @@ func (c *config) text(key string) string {
 	}
 	s, ok := v.(string)
 	if !ok {
-		c.fail(invalid(full, "%s must be a text, is %v", full, clip(v)))
+		c.wrong(full, "a text", v)
 	}
 	return s
 }
 
-// off refuses a key whose value is not one of those that mean "not used".
+// texts reads a list of texts.
+func (c *config) texts(key string) []string {
+	v, full, ok := c.get(key)
+	if !ok {
+		return nil
+	}
+	var out []string
+	list, ok := v.([]any)
+	for _, x := range list {
+		s, isText := x.(string)
+		ok = ok && isText
+		out = append(out, s)
+	}
+	if !ok {
+		c.wrong(full, "a list of texts", v)
+	}
+	return out
+}
+
+// off refuses a key whose value is not one of those that mean "not used". An empty list always does.
 func (c *config) off(key string, values ...any) {
 	v, full, ok := c.get(key)
 	if !ok {
+		return
+	}
+	if list, isList := v.([]any); isList && len(list) == 0 {
 		return
 	}
 	if n, isInt := c.meta.Uint(full); isInt {
@@ -121,7 +177,7 @@ func (c *config) off(key string, values ...any) {
 			return
 		}
 	}
-	c.fail(unsupported(full, "%s = %v is not supported by this build", full, clip(v)))
+	c.refused(full, v)
 }
 
 // ignore marks keys that say nothing about how the model is computed.
@@ -136,7 +192,7 @@ func (c *config) done() error {
 	for _, k := range c.meta.Keys() {
 		if c.err == nil && strings.HasPrefix(k, c.prefix) && !c.read[k] {
 			v, _ := c.meta.Get(k)
-			c.fail(unsupported(clip(k), "%s = %v is not known to this build", clip(k), clip(v)))
+			c.fail(unsupported(clip(k), "%s%s = %v is not known to this build", c.where, clip(k), clip(v)))
 		}
 	}
 	return c.err

@@ -23,6 +23,7 @@ type ConvertOptions struct {
 	Tokenizer []tensorfile.KV
 	Template  string // replaces the chat template (tokenizer.chat_template); "" keeps the input's
 	License   string // general.license; "" keeps the input's
+	Loop      Range  // layers to loop over; only for a .tinyloop
 	// Done, when closed, ends the work with a fault of kind Canceled and nothing written.
 	Done <-chan struct{}
 	// Note, if set, is told of every matrix that did not get the asked format.
@@ -32,28 +33,24 @@ type ConvertOptions struct {
 // Convert writes the model of in to out: a .tinyloop file, or a .gguf of the same architecture as the input's. The Spec, tokenizer, chat template and
 // licence go along.
 func Convert(in *tensorfile.File, out string, o ConvertOptions) error {
-	fam, err := familyOf(in)
+	m, err := identify(in, o.Loop)
 	if err != nil {
 		return err
 	}
-	spec, err := fam.read(in)
+	slots := new(model.Weights).Slots(&m.spec)
+	weights, err := m.bind(in, slots)
 	if err != nil {
 		return err
 	}
-	slots := new(model.Weights).Slots(&spec)
-	tensors, err := fam.bind(in, &spec, slots)
-	if err != nil {
-		return err
-	}
-	to, err := target(out, fam)
+	to, err := target(out, m.family)
 	if err != nil {
 		return err
 	}
 	sources := make([]tensorfile.Source, len(slots))
 	for i := range slots {
-		sources[i] = o.source(to.tensor(slots[i].Name), &slots[i], &tensors[i])
+		sources[i] = o.source(in, to.tensor(&m.spec, slots[i].Name).name, &slots[i], &weights[i])
 	}
-	return write(out, to, &spec, o.carried(in), sources)
+	return write(out, to, &m.spec, o.carried(in), sources)
 }
 
 // target picks the family of the output by its name.
@@ -61,7 +58,7 @@ func target(out string, in family) (family, error) {
 	switch ext := strings.ToLower(filepath.Ext(out)); ext {
 	case ".gguf":
 		if in.keys == nil {
-			return family{}, unsupported("out", "a safetensors model of type %s can be written as .tinyloop, not as .gguf", in.name)
+			return family{}, unsupported("out", "a model of type %s can be written as .tinyloop, not as .gguf", in.name)
 		}
 		return in, nil
 	case ".tinyloop":
@@ -201,13 +198,14 @@ func nameOf(path string) string {
 }
 
 // source gives one tensor in its new format.
-func (o *ConvertOptions) source(name string, s *model.Slot, t *tensorfile.Tensor) tensorfile.Source {
+func (o *ConvertOptions) source(in *tensorfile.File, name string, s *model.Slot, from *weight) tensorfile.Source {
 	to := kernel.F32
 	if s.Matrix != nil {
-		to = o.format(name, s.K, t.Type)
+		to = o.format(name, s.K, from.format())
 	}
 	return tensorfile.Source{Name: name, Type: to, Shape: s.Shape(), WriteTo: func(w io.Writer) error {
-		return rewrite(&stoppable{w, o.Done}, to, t, max(s.K, 1))
+		defer in.Release(from.stored())
+		return rewrite(&stoppable{w, o.Done}, to, from, max(s.K, 1))
 	}}
 }
 
@@ -249,27 +247,31 @@ func (s *stoppable) Write(p []byte) (n int, err error) {
 }
 
 // rewrite streams a tensor in another format, some rows at a time.
-func rewrite(w io.Writer, to kernel.Type, t *tensorfile.Tensor, k int) error {
-	if err := checkFinite(t.Name, t.Type, t.Data); err != nil {
+func rewrite(w io.Writer, to kernel.Type, from *weight, k int) error {
+	if err := from.check(); err != nil {
 		return err
 	}
-	if to == t.Type {
-		_, err := w.Write(t.Data)
+	src, err := from.data()
+	if err != nil {
 		return err
 	}
-	n, step := t.Len(), max(1, (1<<16)/k)*k
+	t, name := from.format(), from.tensor.Name
+	if to == t {
+		_, err := w.Write(src)
+		return err
+	}
+	n, step := from.n*k, max(1, (1<<16)/k)*k
 	if k == 1 {
 		step = n // a vector: always plain f32
 	}
 	vals, data := make([]float32, step), make([]byte, step/to.Block()*to.BlockBytes())
 	for at := 0; at < n; at += step {
 		m := min(step, n-at)
-		from := t.Data[at/t.Type.Block()*t.Type.BlockBytes():]
-		kernel.Dequantize(vals[:m], t.Type, from[:m/t.Type.Block()*t.Type.BlockBytes()])
+		kernel.Dequantize(vals[:m], t, src[at/t.Block()*t.BlockBytes():][:m/t.Block()*t.BlockBytes()])
 		out := data[:m/to.Block()*to.BlockBytes()]
 		kernel.Quantize(out, to, vals[:m])
-		if checkFinite(t.Name, to, out) != nil {
-			return invalid(clip(t.Name), "tensor %q has values too large for %s: choose another --type", clip(t.Name), to)
+		if checkFinite(name, to, out) != nil {
+			return invalid(clip(name), "tensor %q has values too large for %s: choose another --type", clip(name), to)
 		}
 		if _, err := w.Write(out); err != nil {
 			return err

@@ -2,141 +2,253 @@ package arch
 
 import (
 	"encoding/json"
+	"math"
 	"regexp"
-	"strings"
+	"slices"
 
 	"tinyloop/internal/model"
 	"tinyloop/internal/tensorfile"
 )
 
-// hf is the config.json of a Hugging Face checkpoint, as far as it says how the model is computed. Fields that only concern training or sampling are
-// not listed.
-type hf struct {
-	ModelType    string  `json:"model_type"`
-	Hidden       int     `json:"hidden_size"`
-	Intermediate int     `json:"intermediate_size"`
-	Layers       int     `json:"num_hidden_layers"`
-	Heads        int     `json:"num_attention_heads"`
-	KVHeads      *int    `json:"num_key_value_heads"`
-	HeadDim      *int    `json:"head_dim"`
-	Vocab        int     `json:"vocab_size"`
-	Context      int     `json:"max_position_embeddings"`
-	Eps          float32 `json:"rms_norm_eps"`
-	Act          string  `json:"hidden_act"`
-	Theta        float32 `json:"rope_theta"`
-	Tied         bool    `json:"tie_word_embeddings"`
-	AttnBias     bool    `json:"attention_bias"`
-	MLPBias      bool    `json:"mlp_bias"`
-	Loops        int     `json:"total_ut_steps"` // Ouro
+// object is a JSON object as a place of configuration. A null counts as absent.
+type object map[string]any
 
-	RopeScaling map[string]any  `json:"rope_scaling"`
-	Rope        map[string]any  `json:"rope_parameters"` // the newer place of rope_theta and rope_scaling
-	LayerTypes  []string        `json:"layer_types"`
-	Partial     *float64        `json:"partial_rotary_factor"`
-	Quantised   json.RawMessage `json:"quantization_config"`
+func (o object) Get(key string) (any, bool) { v, ok := o[key]; return v, ok && v != nil }
+
+// Uint gives a number that is a whole one of at least 0.
+func (o object) Uint(key string) (uint64, bool) {
+	x, ok := o[key].(float64)
+	if !ok || x != math.Trunc(x) || x < 0 || x > 1<<53 {
+		return 0, false
+	}
+	return uint64(x), true
 }
 
-func hfConfig(f *tensorfile.File) (*hf, error) {
+func (o object) Float(key string) (float64, bool) { x, ok := o[key].(float64); return x, ok }
+
+// Ints gives a list of whole numbers that fit an int32.
+func (o object) Ints(key string) ([]int32, bool) {
+	list, ok := o[key].([]any)
+	out := make([]int32, 0, len(list))
+	for _, v := range list {
+		x, isNumber := v.(float64)
+		if !isNumber || x != math.Trunc(x) || math.Abs(x) > math.MaxInt32 {
+			return nil, false
+		}
+		out = append(out, int32(x))
+	}
+	return out, ok
+}
+
+func (o object) Keys() []string {
+	keys := make([]string, 0, len(o))
+	for k, v := range o {
+		if v != nil {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys) // which one is refused must not change from run to run
+	return keys
+}
+
+// maxConfig bounds a config.json; published ones have a few kilobytes.
+const maxConfig = 1 << 20
+
+// hfConfig opens the config.json of a Hugging Face folder.
+func hfConfig(f *tensorfile.File) (*config, error) {
 	data, err := f.Sidecar("config.json")
 	if err != nil {
 		return nil, err
 	}
-	var c hf
-	if err := json.Unmarshal(data, &c); err != nil {
-		return nil, invalid("config.json", "config.json: %s", clip(err))
-	}
-	return &c, nil
+	return parseConfig(data)
 }
 
-// hfLlamaSpec reads model_type "llama". Its query and key rows are stored for rotations of halves.
-func hfLlamaSpec(f *tensorfile.File) (model.Spec, error) {
-	c, err := hfConfig(f)
-	if err != nil {
-		return model.Spec{}, err
+func parseConfig(data []byte) (*config, error) {
+	if len(data) > maxConfig {
+		return nil, invalid("config.json", "config.json has %d bytes, at most %d are read", len(data), maxConfig)
 	}
-	s, err := c.spec()
-	s.Loops = model.Loops{Default: 1, TrainedMin: 1, TrainedMean: 1, TrainedMax: 1, HardMax: 1}
-	return s, err
+	var o object
+	if err := json.Unmarshal(data, &o); err != nil {
+		return nil, invalid("config.json", "config.json: %s", clip(err))
+	}
+	c := &config{meta: o, where: "config.json: ", read: map[string]bool{}}
+	c.ignore(hfUnused()...)
+	for _, key := range []string{"quantization_config", "text_config", "vision_config"} {
+		c.off(key)
+	}
+	c.off("is_encoder_decoder", false)
+	c.off("add_cross_attention", false)
+	return c, c.err
+}
+
+// hfUnused lists keys that say nothing about how a model is computed: where it came from, how it was trained, how answers are sampled, which ids begin and
+// end texts (the tokenizer's files say that here).
+func hfUnused() []string {
+	return []string{
+		"model_type", "architectures", "auto_map", "_name_or_path", "name_or_path", "_commit_hash", "torch_dtype", "dtype", "transformers_version", "transformers.js_config",
+		"_attn_implementation", "attn_implementation", "_attn_implementation_autoset", "_flash_attn_2_enabled", "unsloth_fixed", "unsloth_version", "torchscript", "use_bfloat16",
+		"bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id", "decoder_start_token_id", "tokenizer_class", "prefix",
+		"use_cache", "cache_implementation", "output_attentions", "output_hidden_states", "return_dict", "task_specific_params", "id2label", "label2id", "num_labels", "problem_type",
+		"initializer_range", "attention_dropout", "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "gradient_checkpointing", "pretraining_tp",
+		"finetuning_task", "is_decoder", "tie_encoder_decoder", "chunk_size_feed_forward", "cross_attention_hidden_size", "pruned_heads", "tf_legacy_loss", "is_llama_config",
+		"do_sample", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids",
+		"max_length", "min_length", "num_beams", "num_beam_groups", "diversity_penalty", "early_stopping", "num_return_sequences", "output_scores", "return_dict_in_generate",
+		"forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens",
+	}
+}
+
+// hfLike reads what the configurations of llama and its kin share. Their query and key rows are stored for rotations of halves.
+func hfLike(c *config, name string) model.Spec {
+	s := model.Spec{Family: name}
+	s.Vocab = c.size("vocab_size", true, 0)
+	s.Dim = c.size("hidden_size", true, 0)
+	s.Context = c.size("max_position_embeddings", true, 0)
+	s.Core = c.size("num_hidden_layers", true, 0)
+	s.TiedHead = c.flag("tie_word_embeddings")
+	s.Loops = once()
+	b := &s.Block
+	b.Heads = c.size("num_attention_heads", true, 1)
+	b.KVHeads = c.size("num_key_value_heads", false, b.Heads)
+	b.HeadDim = c.size("head_dim", false, s.Dim/max(b.Heads, 1))
+	b.Hidden = c.size("intermediate_size", true, 0)
+	b.Eps = c.float("rms_norm_eps", false, 1e-6)
+	c.off("hidden_act", "silu")
+	c.off("partial_rotary_factor", 1)
+	c.off("rope_interleaved", false)
+	return s
+}
+
+func hfLlamaSpec(c *config, _ *tensorfile.File) model.Spec {
+	s := hfLike(c, "llama")
+	b := &s.Block
+	b.QKVBias = c.flag("attention_bias")
+	b.OutBias, b.MLPBias = b.QKVBias, c.flag("mlp_bias")
+	hfRope(c, b)
+	return s
+}
+
+// hfMistralSpec reads model_type "mistral" (arXiv 2310.06825): llama, where every layer may see a window only.
+func hfMistralSpec(c *config, _ *tensorfile.File) model.Spec {
+	s := hfLike(c, "mistral")
+	hfRope(c, &s.Block)
+	hfWindow(c, &s, func(int) bool { return true })
+	return s
+}
+
+// hfQwen2Spec reads model_type "qwen2" (arXiv 2407.10671, 2412.15115): llama with biases on queries, keys and values.
+func hfQwen2Spec(c *config, _ *tensorfile.File) model.Spec {
+	s := hfLike(c, "qwen2")
+	s.Block.QKVBias = true
+	hfRope(c, &s.Block)
+	hfQwenWindow(c, &s)
+	return s
+}
+
+// hfQwen3Spec reads model_type "qwen3" (arXiv 2505.09388): llama with a norm on each query and key head, and no biases.
+func hfQwen3Spec(c *config, _ *tensorfile.File) model.Spec {
+	s := hfLike(c, "qwen3")
+	s.Block.HeadDim = c.size("head_dim", false, 128)
+	s.Block.QKNorm = true
+	c.off("attention_bias", false)
+	hfRope(c, &s.Block)
+	hfQwenWindow(c, &s)
+	return s
 }
 
 // hfOuroSpec reads model_type "ouro" (arXiv 2510.25741): all layers applied total_ut_steps times, norms on both sides of each branch, the final norm after
-// every pass, and an exit gate.
-func hfOuroSpec(f *tensorfile.File) (model.Spec, error) {
-	c, err := hfConfig(f)
-	if err != nil {
-		return model.Spec{}, err
-	}
-	s, err := c.spec()
-	n := c.Loops
+// every pass, and an exit gate. When to leave early is the request's business, so the checkpoint's rules for it are not read.
+func hfOuroSpec(c *config, _ *tensorfile.File) model.Spec {
+	s := hfLike(c, "ouro")
 	s.Block.NormPlace, s.LoopNorm, s.ExitGate = model.BranchSandwich, model.LoopNormBetween, true
-	s.Loops = model.Loops{Default: n, TrainedMin: n, TrainedMean: n, TrainedMax: n, HardMax: 4 * min(n, 256)}
-	return s, err
+	s.Loops = fixed(c.size("total_ut_steps", true, 1))
+	c.off("attention_bias", false)
+	c.ignore("early_exit_threshold", "early_exit_step", "min_exit_step", "exit_delay_steps")
+	c.off("exit_gate_type", "early_exit")
+	hfRope(c, &s.Block)
+	hfQwenWindow(c, &s)
+	return s
 }
 
-func (c *hf) spec() (model.Spec, error) {
-	s := model.Spec{Family: c.ModelType, Vocab: c.Vocab, Dim: c.Hidden, Context: c.Context, Core: c.Layers, TiedHead: c.Tied}
+// hfNanbeigeSpec reads model_type "nanbeige" (arXiv 2607.22083), see nanbeigeSpec.
+func hfNanbeigeSpec(c *config, _ *tensorfile.File) model.Spec {
+	s := hfLike(c, "nanbeige")
 	b := &s.Block
-	b.Eps, b.Heads, b.KVHeads, b.Hidden = c.Eps, c.Heads, c.Heads, c.Intermediate
-	b.QKVBias, b.OutBias, b.MLPBias = c.AttnBias, c.AttnBias, c.MLPBias
-	if c.KVHeads != nil {
-		b.KVHeads = *c.KVHeads
+	b.HeadDim = c.size("head_dim", false, c.size("kv_channels", false, b.HeadDim))
+	c.off("kv_channels", b.HeadDim)
+	b.QKVBias = c.flag("attention_bias")
+	b.OutBias, b.MLPBias = b.QKVBias, c.flag("mlp_bias")
+	s.Loops = fixed(c.size("num_loops", false, 1))
+	if !c.flag("skip_loop_final_norm") {
+		s.LoopNorm = model.LoopNormBetween
 	}
-	b.HeadDim = c.Hidden / max(c.Heads, 1)
-	if c.HeadDim != nil {
-		b.HeadDim = *c.HeadDim
+	for _, key := range []string{"qk_layernorm", "ngram_insert_all_layers", "enable_double_loop_split", "loop_share_kv", "enable_hyper_connection", "enable_mhc",
+		"enable_h_res_identity", "enable_depth_attention", "loop_loss_weights", "insert_ngram_layer_idx", "loop_middle_layers", "emb_neighbor_num"} {
+		c.off(key, false, 0)
 	}
-	b.RopeTheta = 10000
-	if c.Theta != 0 {
-		b.RopeTheta = c.Theta
-	}
-	if v, ok := c.Rope["rope_theta"].(float64); ok {
-		b.RopeTheta = float32(v)
-	}
-	return s, c.refuse()
+	hfRope(c, b)
+	return s
 }
 
-// refuse names what this build would compute wrongly.
-func (c *hf) refuse() error {
-	for key, rope := range map[string]map[string]any{"rope_scaling": c.RopeScaling, "rope_parameters": c.Rope} {
-		for _, kind := range []string{"rope_type", "type"} {
-			if v, ok := rope[kind]; ok && v != "default" {
-				return unsupported(key, "config.json: %s.%s = %s is not supported by this build", key, kind, clip(v))
+// hfQwenWindow reads the windows of Qwen's configurations: used only where use_sliding_window says so, by the layers from max_window_layers on.
+func hfQwenWindow(c *config, s *model.Spec) {
+	use, from := c.flag("use_sliding_window"), c.size("max_window_layers", false, 0)
+	if !use && len(c.texts("layer_types")) == 0 {
+		c.ignore("sliding_window")
+		return
+	}
+	hfWindow(c, s, func(layer int) bool { return use && layer >= from })
+}
+
+// hfWindow reads sliding_window, of the layers that layer_types names, or else slides says. A window that only some layers have bounds the context instead:
+// up to its length it hides nothing.
+func hfWindow(c *config, s *model.Spec, slides func(layer int) bool) {
+	window, types := c.size("sliding_window", false, 0), c.texts("layer_types")
+	if len(types) > 0 && len(types) != s.Core {
+		c.fail(invalid("layer_types", "config.json: layer_types names %d layers, num_hidden_layers %d", len(types), s.Core))
+		return
+	}
+	sliding, layers := 0, min(s.Core, 1<<16)
+	for l := range layers {
+		slide := len(types) == 0 && slides(l)
+		if len(types) > 0 {
+			slide = types[l] == "sliding_attention"
+			if !slide && types[l] != "full_attention" {
+				c.fail(unsupported("layer_types", "config.json: layer_types has %s, this build runs full_attention and sliding_attention", clip(types[l])))
 			}
 		}
-	}
-	for _, t := range c.LayerTypes {
-		if t != "full_attention" {
-			return unsupported("layer_types", "config.json: layer_types has %s, this build runs full_attention only", clip(t))
+		if slide {
+			sliding++
 		}
 	}
 	switch {
-	case c.Act != "" && c.Act != "silu":
-		return unsupported("hidden_act", "config.json: hidden_act = %s is not supported by this build", clip(c.Act))
-	case c.Partial != nil && *c.Partial != 1:
-		return unsupported("partial_rotary_factor", "config.json: partial_rotary_factor = %v is not supported by this build", *c.Partial)
-	case len(c.Quantised) > 0 && string(c.Quantised) != "null":
-		return unsupported("quantization_config", "config.json: quantised checkpoints (quantization_config) are not supported by this build")
+	case window == 0 || sliding == 0:
+	case sliding == layers:
+		s.Block.Window = window
+	default:
+		s.Context = min(s.Context, window)
 	}
-	return nil
 }
 
-// hfNames maps the names inside a block.
+// hfNames maps the names inside a block and beside them.
 func hfNames() map[string]string {
 	return map[string]string{
 		"attn_norm": "input_layernorm", "attn_post_norm": "input_layernorm_2", "ffn_norm": "post_attention_layernorm", "ffn_post_norm": "post_attention_layernorm_2",
 		"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
+		"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
 		"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
 		"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head", "exit_gate": "model.early_exit_gate",
 	}
 }
 
+func hfPlace(_ *model.Spec, name string) place { return place{name: hfName(hfNames(), name)} }
+
 // hfName translates "core.3.attn_q.weight" to "model.layers.3.self_attn.q_proj.weight".
-func hfName(name string) string {
-	parts := strings.Split(name, ".")
-	if len(parts) == 4 && parts[0] == "core" {
-		return "model.layers." + parts[1] + "." + hfNames()[parts[2]] + "." + parts[3]
+func hfName(names map[string]string, name string) string {
+	if number, what, kind, ok := blockPart(name); ok {
+		return "model.layers." + number + "." + names[what] + "." + kind
 	}
-	return hfNames()[parts[0]] + "." + parts[1]
+	what, kind := cutName(name)
+	return names[what] + "." + kind
 }
 
 // hfSpare accepts a stored copy of a tied head, and the rotation tables that old checkpoints carry.

@@ -72,7 +72,8 @@ func hfStory(t *testing.T, change func(config map[string]any)) string {
 		if strings.Contains(sl.Name, "attn_q.") || strings.Contains(sl.Name, "attn_k.") {
 			v = halves(v, sl.K, s.Block.HeadDim)
 		}
-		tensors[hfName(sl.Name)], shapes[hfName(sl.Name)] = v, sl.Shape()
+		name := hfPlace(s, sl.Name).name
+		tensors[name], shapes[name] = v, sl.Shape()
 	}
 	config := map[string]any{"model_type": "llama", "hidden_size": 64, "intermediate_size": 172, "num_hidden_layers": 5, "num_attention_heads": 8, "num_key_value_heads": 4,
 		"vocab_size": 512, "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "hidden_act": "silu", "rope_theta": 10000, "torch_dtype": "float32", "rope_scaling": nil}
@@ -102,11 +103,12 @@ func TestSafetensorsRefusals(t *testing.T) {
 		v    any
 		want string
 	}{
-		"rope_scaling":          {map[string]any{"rope_type": "llama3", "factor": 8}, "rope_scaling.rope_type = llama3"},
+		"rope_scaling":          {map[string]any{"rope_type": "yarn", "factor": 8}, "rope_scaling.rope_type = yarn"},
 		"hidden_act":            {"gelu", "hidden_act = gelu"},
 		"quantization_config":   {map[string]any{"bits": 4}, "quantization_config"},
 		"partial_rotary_factor": {0.5, "partial_rotary_factor = 0.5"},
-		"layer_types":           {[]string{"sliding_attention"}, "sliding_attention"},
+		"layer_types":           {[]string{"sliding_attention"}, "layer_types = [sliding_attention] is not known"},
+		"attention_chunk_size":  {8192, "attention_chunk_size = 8192 is not known"},
 		"model_type":            {"mamba", "model_type mamba"},
 		"hidden_size":           {"big", "config.json"},
 		"num_hidden_layers":     {6, `tensor "model.layers.5.input_layernorm.weight" is missing`},

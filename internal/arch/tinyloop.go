@@ -115,9 +115,8 @@ func choice[T interface {
 	return field{key, false, read, func() any { return (*p).String() }}
 }
 
-func tinyloopSpec(f *tensorfile.File) (model.Spec, error) {
+func tinyloopSpec(c *config, _ *tensorfile.File) model.Spec {
 	var s model.Spec
-	c := newConfig(f, "tinyloop.")
 	if v := c.size("format_version", true, 0); c.err == nil && v != formatVersion {
 		c.fail(unsupported(keyVersion, "%s = %d: this build reads version %d", keyVersion, v, formatVersion))
 	}
@@ -125,7 +124,7 @@ func tinyloopSpec(f *tensorfile.File) (model.Spec, error) {
 		fd.read(c)
 	}
 	c.ignore("hash", "calibration.agreement")
-	return s, c.done()
+	return s
 }
 
 func tinyloopKeys(s *model.Spec) []tensorfile.KV {
