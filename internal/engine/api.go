@@ -8,11 +8,43 @@ import (
 	"tinyloop/internal/sample"
 )
 
-// Mode is how tokens are scheduled over rows and turns. It never changes which tokens come out.
+// Mode is how tokens are scheduled over rows and turns. With Verify Replay it never changes which tokens come out.
 type Mode uint8
 
 const (
+	// Autoregressive: one row a choice in flight, one token after Loops turns.
 	Autoregressive Mode = iota
+	// Speculative: up to DraftAhead tokens are guessed from readouts at DraftLoops, then their rows run on to Loops in one batch.
+	Speculative
+	// TreeSpeculative is Speculative with Branches guesses for the first position, each with a chain of its own behind it.
+	TreeSpeculative
+	// Wavefront: the rows of a choice lie on a diagonal, the youngest at a shallow loop, the oldest at a deep one; every turn advances all, and
+	// whenever the oldest reaches Loops its token is checked and a new one is guessed from the youngest.
+	Wavefront
+	// Auto takes the one of these, or none, that the measured cost of a turn and the share of right guesses make fastest.
+	Auto
+)
+
+// Verify is how a guessed token is judged against the distribution at full depth.
+type Verify uint8
+
+const (
+	// Replay draws the target's token with the random number of its position, as Autoregressive does, and keeps the guess if it is the same.
+	Replay Verify = iota
+	// Rejection keeps a guess with probability min(1, p/q) and else draws from what is left of p (Leviathan et al., arXiv 2211.17192; Chen et al.,
+	// arXiv 2302.01318): the tokens have the target's distribution, but which ones come out depends on the mode.
+	Rejection
+	// Typical keeps a guess whose probability is at least Accept times that of the most probable token. It changes the distribution.
+	Typical
+)
+
+// Bounds and defaults of drafting.
+const (
+	MaxAhead      = 16 // guessed tokens in flight a branch
+	MaxBranches   = 8
+	MaxTree       = 32 // guessed tokens in flight over all branches
+	DefaultAhead  = 4
+	DefaultAccept = 0.3
 )
 
 // Request is one prompt with everything that decides its answer. The engine only reads it; the caller must not change it until the last Finish.
@@ -31,6 +63,11 @@ type Request struct {
 	PromptLogprobs bool // call PromptToken for every prompt token
 	NoCache        bool // neither use nor fill the prefix cache
 	Mode           Mode
+	DraftLoops     int       // passes before a row is read out for a guess, 1..Loops-1; 0 = a quarter of Loops, rounded up
+	DraftAhead     int       // most guessed tokens in flight a branch, 1..MaxAhead; 0 = DefaultAhead. Bounds the rows of a Wavefront
+	Branches       int       // of TreeSpeculative, 1..MaxBranches; 0 = 2
+	Verify         Verify    // not with Autoregressive
+	Accept         float32   // of Typical, in (0, 1]; 0 = DefaultAccept
 	Deadline       time.Time // zero = none; passing it ends every choice with Finish(Timeout)
 	Priority       int       // reserved
 }
@@ -65,6 +102,10 @@ type Stats struct {
 	PromptTokens, CachedTokens, Tokens int
 	Loops                              int // depth that was run
 	Turns                              int // turns this choice's rows took part in
+	Rows                               int // rows of this choice over all those turns
+	Mode                               Mode
+	DraftLoops, DraftAhead, Branches   int // in effect; 0 with Autoregressive
+	Drafted, Accepted, Rounds          int // guessed tokens whose rows ran; those that were right; times a sequence of guesses began
 	Queued, Prefill, Decode            time.Duration
 	Preempted                          int
 	Err                                error // with Fail

@@ -72,14 +72,18 @@ type loop struct {
 	jobs  []*job
 	taken []*job // scratch of receive
 
-	// Rows in flight, in order of entry: rows[i] belongs to of[i]. One sequence's rows are in ascending position.
+	// Rows in flight, in order of entry: rows[i] belongs to of[i]. One branch's rows are in ascending position.
 	rows   []model.Row
-	of     []*choice
+	of     []seat
+	batch  []model.Row // rows of the current Turn
+	moves  []int32     // their places in rows
+	asked  []*branch   // guessed tokens that are to enter in the coming step
 	states []int32     // hidden states not in use
 	out    []model.Row // rows of the current Leave
 	gone   []departure // rows at their depth, in order of entry
 
-	forks    []*job // prefilled in this step, choices to be branched off
+	forks    []*job    // prefilled in this step, choices to be branched off
+	sprouts  []*choice // with more than one guess for the next position
 	now      time.Time
 	deadline time.Time // the earliest of all jobs; zero = none
 	seen     int64     // value of cancels at the last scan
@@ -88,11 +92,19 @@ type loop struct {
 	quieted  bool
 }
 
-// departure is a row that has left the flight.
+// seat is whose a row in flight is.
+type seat struct {
+	b     *branch
+	round bool // part of a round of guesses, not of a prompt
+	read  bool // a guess has been taken from it
+}
+
+// departure is a row that has left the flight, or was read out on the way.
 type departure struct {
-	c   *choice
-	pos int32
-	out int32 // index in out, -1 = not computed by Leave
+	b     *branch
+	pos   int32
+	out   int32 // index in out, -1 = not computed by Leave
+	guess bool  // read out early for a guess; the row stays in flight
 }
 
 // New starts the engine's goroutine, which owns r until Close has returned.
@@ -112,7 +124,8 @@ func build(r model.Runner, c Config, l model.Limits) *Engine {
 		wake: make(chan struct{}, 1), quiet: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.loop = loop{r: r, sampler: sample.New(l.Vocab), calls: [3]func([]model.Row){r.Enter, r.Turn, r.Leave}, copies: e.copyPage,
-		rows: make([]model.Row, 0, c.StepRows), of: make([]*choice, 0, c.StepRows), states: make([]int32, c.StepRows),
+		rows: make([]model.Row, 0, c.StepRows), of: make([]seat, 0, c.StepRows), states: make([]int32, c.StepRows),
+		batch: make([]model.Row, 0, c.StepRows), moves: make([]int32, 0, c.StepRows),
 		out: make([]model.Row, 0, c.StepRows), gone: make([]departure, 0, c.StepRows)}
 	for i := range e.states {
 		e.states[i] = int32(i)

@@ -271,7 +271,7 @@ func TestRefusals(t *testing.T) {
 		{"negative tokens", "max_tokens", fault.Invalid, Request{Prompt: ids(1), MaxTokens: -1}},
 		{"n", "n", fault.Invalid, Request{Prompt: ids(1), MaxTokens: 1, Choices: 1 << 20}},
 		{"window", "cache_window", fault.Invalid, Request{Prompt: ids(1), MaxTokens: 1, Window: -1}},
-		{"mode", "mode", fault.Unsupported, Request{Prompt: ids(1), MaxTokens: 1, Mode: 7}},
+		{"mode", "mode", fault.Invalid, Request{Prompt: ids(1), MaxTokens: 1, Mode: 7}},
 	} {
 		err := e.Submit(context.Background(), &c.r, newCollect(1))
 		var f *fault.Error

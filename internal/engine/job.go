@@ -45,11 +45,14 @@ type choice struct {
 	job    *job
 	n      int
 	seq    sched.Seq
+	trunk  branch // its rows
 	done   bool
 	turned int64 // number of the last Turn that had a row of it
 	turns  int
+	rows   int  // rows over all turns
 	ended  bool // by its first token, before the fork
 	why    Why
+	drafting
 }
 
 // newJob checks a request. Everything that could make it fail later for its own fault is found here.
@@ -78,7 +81,9 @@ func (e *Engine) newJob(r *Request, s Sink) (*job, error) {
 	for i := range j.choices {
 		c := &j.choices[i]
 		c.job, c.n = j, i
-		c.seq = sched.Seq{Loops: loops, Window: window, Sinks: sinks, Limit: limit, NoCache: r.NoCache, Owner: c}
+		c.trunk = branch{c: c, seq: &c.seq}
+		c.seq = sched.Seq{Loops: loops, Window: window, Sinks: sinks, Limit: limit, NoCache: r.NoCache, Owner: &c.trunk}
+		c.prepare(schemeOf(r, loops))
 	}
 	j.choices[0].seq.Fresh = r.PromptLogprobs
 	j.choices[0].seq.Tokens = j.tokens(e)
@@ -111,16 +116,14 @@ func (e *Engine) validate(r *Request) error {
 	for _, b := range []bound{
 		{"max_tokens", r.MaxTokens, 0, 1 << 30}, {"n", r.Choices, 0, maxChoices}, {"loops", r.Loops, 0, e.lim.Loops.HardMax},
 		{"cache_window", r.Window, 0, 1 << 30}, {"cache_sinks", r.Sinks, 0, 1 << 30}, {"min_tokens", r.MinTokens, 0, 1 << 30},
-		{"top_logprobs", r.Sampling.Top, 0, maxTop},
+		{"top_logprobs", r.Sampling.Top, 0, maxTop}, {"mode", int(r.Mode), 0, int(Auto)}, {"draft_ahead", r.DraftAhead, 0, MaxAhead},
+		{"K_branches", r.Branches, 0, MaxBranches}, {"verify", int(r.Verify), 0, int(Typical)},
 	} {
 		if b.v < b.lo || b.v > b.hi {
 			return fault.New(fault.Invalid, b.field, "%s is %d, allowed are %d to %d", b.field, b.v, b.lo, b.hi)
 		}
 	}
-	if r.Mode != Autoregressive {
-		return fault.New(fault.Unsupported, "mode", "this engine serves only the autoregressive mode")
-	}
-	return nil
+	return e.validateDraft(r)
 }
 
 // earlyParams is the sampling of positions before MinTokens: the stop ids are banned on top of the request's own bias.
@@ -183,13 +186,17 @@ func (j *job) release() {
 	}
 }
 
-// output is the tokens of a choice after the prompt.
-func (c *choice) output() []int32 { return c.seq.Tokens[len(c.job.req.Prompt):] }
+// output is the agreed tokens of a choice after the prompt.
+func (c *choice) output() []int32 { return c.seq.Tokens[len(c.job.req.Prompt):c.agreed()] }
+
+// agreed is the number of tokens that are not guesses.
+func (c *choice) agreed() int { return len(c.seq.Tokens) - c.seq.Drafts }
 
 // stats is what a choice has cost up to now.
 func (c *choice) stats(now time.Time) Stats {
 	j := c.job
-	st := Stats{PromptTokens: len(j.req.Prompt), CachedTokens: j.cached, Loops: c.seq.Loops, Turns: c.turns, Preempted: c.seq.Preempted}
+	st := Stats{PromptTokens: len(j.req.Prompt), CachedTokens: j.cached, Loops: c.seq.Loops, Turns: c.turns, Rows: c.rows, Preempted: c.seq.Preempted,
+		Mode: c.how.mode, DraftLoops: c.how.loops, DraftAhead: c.how.ahead, Branches: c.how.branches, Drafted: c.drafted, Accepted: c.accepted, Rounds: c.rounds}
 	if len(c.seq.Tokens) > 0 {
 		st.Tokens = len(c.output())
 	}

@@ -129,18 +129,17 @@ func (e *Engine) sweep(match func(*job) bool, why Why, err error) {
 // step is the one decoding loop's body: what enters, one pass of every row in flight through the core, what leaves.
 //
 // Every decoding mode is a schedule over this body. Plain decoding has one row a sequence in flight. A draft-and-verify mode adds tokens to a
-// sequence before they are agreed (sched.Seq.Tokens), lets their rows read out in depart at the draft depth with Want, and keeps turning the
-// same rows to the full depth. A wavefront has rows of one sequence in flight at different loops, which rows and of hold already. Early exit is
-// a row that departs before its Depth. None of them needs another loop, only other choices in enter and depart.
+// sequence before they are agreed, reads their rows out on the way, and turns the same rows on to the full depth; a wavefront does the same with
+// rows of one sequence at different loops. Early exit is a row that is read out for good before its Depth. None of them has another loop: enter
+// says which rows there are, gather which of them turn, depart which are read out, settle what follows.
 func (e *Engine) step() {
 	e.beat.Store(e.now.UnixNano())
 	plan := e.sch.Next()
 	for _, q := range plan.Preempted {
-		e.ground(q.Owner.(*choice))
-		e.preempted.Add(1)
+		e.displace(q.Owner.(*branch))
 	}
 	for _, q := range plan.Admitted {
-		e.start(q.Owner.(*choice))
+		e.start(q.Owner.(*branch).c)
 	}
 	err := e.advance(plan)
 	if err != nil {
@@ -189,12 +188,13 @@ func (e *Engine) advance(plan *sched.Plan) error {
 			return err
 		}
 	}
-	if len(e.rows) == 0 {
+	e.gather()
+	if len(e.batch) == 0 {
 		return nil // everyone was ended by its own sink
 	}
 	e.turns.Add(1)
-	e.turned.Add(int64(len(e.rows)))
-	if err := e.call(1, e.rows); err != nil {
+	e.turned.Add(int64(len(e.batch)))
+	if err := e.call(1, e.batch); err != nil {
 		return err
 	}
 	e.depart()
@@ -211,18 +211,21 @@ func (e *Engine) enter(plan *sched.Plan) {
 		if !q.Running() {
 			continue // ended since the plan was made
 		}
-		c := q.Owner.(*choice)
+		b := q.Owner.(*branch)
+		c := b.c
+		round := b.begins(sp)
 		for pos := sp.From; pos < sp.From+sp.N; pos++ {
 			state := e.states[len(e.states)-1]
 			e.states = e.states[:len(e.states)-1]
 			e.rows = append(e.rows, model.Row{Token: q.Tokens[pos], Pos: int32(pos), Depth: int32(q.Loops), State: state,
-				Pages: q.Pages, Window: int32(q.Window), Sinks: int32(q.Sinks), Want: c.wants(pos)})
-			e.of = append(e.of, c)
+				Pages: q.Pages, Window: int32(q.Window), Sinks: int32(q.Sinks), Want: b.side || c.wants(pos)})
+			e.of = append(e.of, seat{b: b, round: round})
 		}
 		if n := min(sp.From+sp.N, len(c.job.req.Prompt)) - sp.From; n > 0 {
 			e.prefill.Add(int64(n))
 		}
 	}
+	e.withdraw()
 }
 
 // wants says whether the logits after a position are needed: to sample the next token, or to score the next prompt token.
@@ -234,31 +237,78 @@ func (c *choice) wants(pos int) bool {
 	return r.PromptLogprobs && c.n == 0 && pos+1 < len(r.Prompt) && pos+1 >= c.job.scored
 }
 
-// depart takes the rows at their depth out of flight, in order. Rows that need neither coda nor logits skip Leave.
+// gather lists the rows that turn in this step: all but the guesses that wait at the draft depth until the last of their round is there.
+func (e *Engine) gather() {
+	e.batch, e.moves = e.batch[:0], e.moves[:0]
+	step := e.steps.Load()
+	for i := range e.rows {
+		if c := e.of[i].b.c; e.of[i].round && int(e.rows[i].Loop) < c.how.loops {
+			c.shallow = step
+		}
+	}
+	for i := range e.rows {
+		c := e.of[i].b.c
+		if e.of[i].round && c.how.waits() && int(e.rows[i].Loop) == c.how.loops && c.shallow == step {
+			continue
+		}
+		e.batch = append(e.batch, e.rows[i])
+		e.moves = append(e.moves, int32(i))
+	}
+}
+
+// depart takes the rows at their depth out of flight, in order, and notes those to be read out on the way. Rows that need neither coda nor
+// logits skip Leave.
 func (e *Engine) depart() {
 	turn := e.turns.Load()
 	e.out, e.gone = e.out[:0], e.gone[:0]
-	keep := 0
+	keep, moved := 0, 0
 	for i := range e.rows {
-		r, c := &e.rows[i], e.of[i]
-		if c.turned != turn {
-			c.turned = turn
-			c.turns++
+		turns := moved < len(e.moves) && int(e.moves[moved]) == i
+		if turns {
+			e.rows[i].Loop = e.batch[moved].Loop
+			e.of[i].b.c.count(turn)
+			moved++
 		}
-		if r.Loop < r.Depth {
-			e.rows[keep], e.of[keep] = *r, c
-			keep++
+		if turns && e.rows[i].Loop == e.rows[i].Depth {
+			e.leave(i, false)
+			e.release(i)
 			continue
 		}
-		d := departure{c: c, pos: r.Pos, out: -1}
-		if r.Want || e.lim.Coda > 0 {
-			d.out = int32(len(e.out))
-			e.out = append(e.out, *r)
+		if turns && e.guesses(i) {
+			e.of[i].read = true
+			e.leave(i, true)
 		}
-		e.gone = append(e.gone, d)
-		e.states = append(e.states, r.State)
+		e.rows[keep], e.of[keep] = e.rows[i], e.of[i]
+		keep++
 	}
 	e.cut(keep)
+}
+
+// release gives back the state of row i, which is no longer in flight.
+func (e *Engine) release(i int) {
+	e.states = append(e.states, e.rows[i].State)
+	if e.of[i].round {
+		e.of[i].b.live--
+	}
+}
+
+// leave lists row i among the departures, and for Leave if that has something to do.
+func (e *Engine) leave(i int, guess bool) {
+	d := departure{b: e.of[i].b, pos: e.rows[i].Pos, out: -1, guess: guess}
+	if e.rows[i].Want || e.lim.Coda > 0 {
+		d.out = int32(len(e.out))
+		e.out = append(e.out, e.rows[i])
+	}
+	e.gone = append(e.gone, d)
+}
+
+// count notes that a row of the choice turned.
+func (c *choice) count(turn int64) {
+	c.rows++
+	if c.turned != turn {
+		c.turned = turn
+		c.turns++
+	}
 }
 
 // cut shortens the flight, without keeping references behind.
@@ -268,12 +318,12 @@ func (e *Engine) cut(n int) {
 	e.rows, e.of = e.rows[:n], e.of[:n]
 }
 
-// ground takes a choice's rows out of flight: it was preempted, or it has ended.
-func (e *Engine) ground(c *choice) {
+// ground takes the rows of a branch at position from and later out of flight: it was preempted, it has ended, or its tokens were wrong.
+func (e *Engine) ground(b *branch, from int) {
 	keep := 0
 	for i := range e.rows {
-		if e.of[i] == c {
-			e.states = append(e.states, e.rows[i].State)
+		if e.of[i].b == b && int(e.rows[i].Pos) >= from {
+			e.release(i)
 			continue
 		}
 		e.rows[keep], e.of[keep] = e.rows[i], e.of[i]
@@ -314,13 +364,13 @@ func (e *Engine) modelFailed(err error) {
 		return
 	}
 	for _, d := range e.gone {
-		if !d.c.done {
-			e.end(d.c.job, Fail, err)
+		if c := d.b.c; !c.done {
+			e.end(c.job, Fail, err)
 		}
 	}
 	e.forgetGone()
 	for len(e.of) > 0 {
-		e.end(e.of[0].job, Fail, err)
+		e.end(e.of[0].b.c.job, Fail, err)
 	}
 }
 
@@ -328,6 +378,8 @@ func (e *Engine) modelFailed(err error) {
 func (e *Engine) forgetGone() {
 	clear(e.gone)
 	clear(e.out)
+	clear(e.batch)
+	e.batch, e.moves = e.batch[:0], e.moves[:0]
 	e.gone, e.out = e.gone[:0], e.out[:0]
 }
 
@@ -336,7 +388,7 @@ func (e *Engine) die(err error) {
 	e.broken.Store(&err)
 	e.forgetGone()
 	e.cut(0)
-	e.forks = nil
+	e.forks, e.sprouts, e.asked = nil, nil, nil
 	for len(e.jobs) > 0 {
 		e.end(e.jobs[len(e.jobs)-1], Fail, err)
 	}

@@ -32,6 +32,7 @@ type world struct {
 type tally struct {
 	sets                                           int
 	preempted, cached, cancels, forks, turns, rows int64
+	drafted, accepted, trees                       int64
 }
 
 func randomRequest(rng *rand.Rand, l model.Limits) *Request {
@@ -50,6 +51,9 @@ func randomRequest(rng *rand.Rand, l model.Limits) *Request {
 	}
 	if rng.IntN(3) == 0 {
 		r.Window, r.Sinks = 16+rng.IntN(30), rng.IntN(6)
+	}
+	if r.Mode = Mode(rng.IntN(int(Auto) + 1)); r.Mode != Autoregressive {
+		r.DraftAhead, r.Branches, r.DraftLoops = rng.IntN(7), rng.IntN(5), rng.IntN(r.Loops)
 	}
 	for range rng.IntN(3) {
 		r.Stop = append(r.Stop, rng.Int32N(int32(l.Vocab)))
@@ -139,7 +143,9 @@ func runSet(t *testing.T, rng *rand.Rand, w *world, sum *tally) {
 	alone := make([]*collect, len(reqs))
 	e := New(w.solo, Config{NoPrefixCache: true})
 	for i, r := range reqs {
-		alone[i] = crowd(t, e, rng, reqs[i:i+1], nil)[0]
+		plain := *r
+		plain.Mode, plain.DraftLoops = Autoregressive, 0
+		alone[i] = crowd(t, e, rng, []*Request{&plain}, nil)[0]
 		sum.forks += int64(max(1, r.Choices) - 1)
 	}
 	e.Close()
@@ -168,6 +174,12 @@ func runSet(t *testing.T, rng *rand.Rand, w *world, sum *tally) {
 				break
 			}
 			for i, got := range crowd(t, e, rng, reqs, c.leave) {
+				for _, a := range got.answers {
+					sum.drafted, sum.accepted = sum.drafted+int64(a.st.Drafted), sum.accepted+int64(a.st.Accepted)
+					if a.st.Mode == TreeSpeculative {
+						sum.trees += int64(a.st.Rounds)
+					}
+				}
 				same(t, fmt.Sprintf("set %d, %s, round %d, request %d", sum.sets, c.name, round, i), reqs[i], alone[i], got, c.leave != nil)
 			}
 		}
@@ -186,12 +198,12 @@ func runSet(t *testing.T, rng *rand.Rand, w *world, sum *tally) {
 }
 
 func (s *tally) check(t *testing.T) {
-	t.Logf("%d sets: %d forks, %d preemptions, %d cached positions, %d cancels, %.1f rows a turn", s.sets, s.forks, s.preempted, s.cached,
-		s.cancels, float64(s.rows)/float64(max(1, s.turns)))
+	t.Logf("%d sets: %d forks, %d preemptions, %d cached positions, %d cancels, %.1f rows a turn; %d guesses, %d right, %d trees", s.sets, s.forks, s.preempted, s.cached,
+		s.cancels, float64(s.rows)/float64(max(1, s.turns)), s.drafted, s.accepted, s.trees)
 	if testing.Short() {
 		return // too few sets to meet everything
 	}
-	if s.forks == 0 || s.preempted == 0 || s.cached == 0 || s.cancels == 0 {
+	if s.forks == 0 || s.preempted == 0 || s.cached == 0 || s.cancels == 0 || s.accepted == 0 || s.accepted == s.drafted || s.trees == 0 {
 		t.Error("some circumstance never came up")
 	}
 }
@@ -209,7 +221,7 @@ func TestMetamorphicScripted(t *testing.T) {
 	shapes := []scripted.Options{{Prelude: 1, Core: 2}, {Core: 3}, {Prelude: 1, Core: 1, Coda: 1}, {Core: 2, Coda: 2}}
 	for i := range sets(240) {
 		o := shapes[i%len(shapes)]
-		o.Vocab, o.Context = 50, 96
+		o.Vocab, o.Context, o.Agree = 50, 96, 0.8
 		slots := o.Prelude + 4*o.Core + o.Coda
 		tight := o
 		o.Pages, tight.Pages = 100*slots, 5*slots+rng.IntN(2*slots)

@@ -8,15 +8,8 @@ func (e *Engine) settle() {
 	if len(e.gone) > 0 {
 		e.now = e.cfg.Now()
 	}
-	for i := 0; i < len(e.gone); {
-		k := i + 1
-		for k < len(e.gone) && e.gone[k].c == e.gone[i].c {
-			k++
-		}
-		if c := e.gone[i].c; !c.done {
-			e.commit(c, e.gone[i:k])
-		}
-		i = k
+	for i := range e.gone {
+		e.land(&e.gone[i])
 	}
 	e.forgetGone()
 	for i, j := range e.forks {
@@ -24,20 +17,36 @@ func (e *Engine) settle() {
 		e.forks[i] = nil
 	}
 	e.forks = e.forks[:0]
+	for i, c := range e.sprouts {
+		e.sprout(c)
+		e.sprouts[i] = nil
+	}
+	e.sprouts = e.sprouts[:0]
 }
 
-// commit takes the rows of one choice that have left.
-func (e *Engine) commit(c *choice, rows []departure) {
+// land takes one row that has left or was read out. Rows of a choice come in ascending position, so whatever an older one has overturned is known.
+func (e *Engine) land(d *departure) {
+	c := d.b.c
+	switch {
+	case c.done:
+	case d.guess:
+		e.guess(d)
+	case d.b == c.line && int(d.pos) < c.seq.Entered:
+		e.commit(c, d)
+	}
+}
+
+// commit takes a row of a choice that has left at its full depth.
+func (e *Engine) commit(c *choice, d *departure) {
 	j := c.job
-	e.sch.Commit(&c.seq, len(rows))
+	e.sch.Commit(&c.seq, 1)
 	if j.req.PromptLogprobs && j.scored < len(j.req.Prompt) {
-		if e.score(j, rows); j.err != nil {
+		if e.score(j, d); j.err != nil {
 			e.end(j, Fail, j.err)
 			return
 		}
 	}
-	last := rows[len(rows)-1]
-	if int(last.pos) != len(c.seq.Tokens)-1 {
+	if int(d.pos) != c.agreed()-1 {
 		return
 	}
 	if j.req.MaxTokens == 0 {
@@ -45,7 +54,7 @@ func (e *Engine) commit(c *choice, rows []departure) {
 		e.end(j, Length, nil)
 		return
 	}
-	logits := e.r.Logits(int(last.out))
+	logits := e.r.Logits(int(d.out))
 	if j.forked {
 		e.next(c, logits)
 		return
@@ -53,18 +62,14 @@ func (e *Engine) commit(c *choice, rows []departure) {
 	e.firstTokens(j, logits)
 }
 
-// score reports the prompt tokens whose predecessors are among the rows.
-func (e *Engine) score(j *job, rows []departure) {
+// score reports the prompt token after a row.
+func (e *Engine) score(j *job, d *departure) {
 	prompt := j.req.Prompt
 	if j.scored == 0 {
 		e.tell(j, func() { j.sink.PromptToken(0, sample.Choice{ID: prompt[0]}) })
 		j.scored = 1
 	}
-	for _, d := range rows {
-		next := int(d.pos) + 1
-		if next != j.scored || next >= len(prompt) || j.err != nil {
-			continue
-		}
+	if next := int(d.pos) + 1; next == j.scored && next < len(prompt) && j.err == nil {
 		ch := e.sampler.Score(e.r.Logits(int(d.out)), prompt[next], j.params.Top)
 		e.tell(j, func() { j.sink.PromptToken(next, ch) })
 		j.scored++
@@ -127,7 +132,7 @@ func (e *Engine) pick(c *choice, logits []float32) (why Why, ended bool) {
 	j := c.job
 	prompt, output := j.req.Prompt, c.output()
 	ch := e.sampler.Pick(logits, j.sampling(len(output)), c.n, len(output), prompt, output)
-	c.seq.Tokens = append(c.seq.Tokens, ch.ID)
+	e.agree(c, ch.ID)
 	e.tokens.Add(1)
 	more := e.deliver(j, c.n, ch)
 	switch {
@@ -139,7 +144,7 @@ func (e *Engine) pick(c *choice, logits []float32) (why Why, ended bool) {
 		return StopSink, true
 	case len(output)+1 >= j.req.MaxTokens:
 		return Length, true
-	case len(c.seq.Tokens) >= e.lim.Context:
+	case c.agreed() >= e.lim.Context:
 		return Window, true
 	}
 	return 0, false
@@ -181,7 +186,8 @@ func (e *Engine) drop(c *choice, why Why, err error) {
 		st.Err = err
 	}
 	c.done = true
-	e.ground(c)
+	e.prune(c)
+	e.ground(&c.trunk, 0)
 	if e.broken.Load() == nil {
 		e.sch.Drop(&c.seq)
 	}

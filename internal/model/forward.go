@@ -70,7 +70,7 @@ func (s *Scratch) begin(rows []Row, p Part) {
 			first, blocks = sp.Prelude+int(r.Depth)*sp.Core, sp.Coda
 		}
 		s.states[i] = r.State
-		s.places[i] = nn.Place{Pos: int(r.Pos), Pages: r.Pages[first : first+blocks], Span: s.span(r)}
+		s.places[i] = nn.Place{Pos: int(r.Pos), Pages: r.Pages[first : first+blocks], Also: r.Also, First: first, Span: s.span(r)}
 	}
 	s.h.Index, s.e.Index = s.states[:len(rows)], s.states[:len(rows)]
 }

@@ -13,6 +13,10 @@ type Row struct {
 	// writes may be -1. Shared between the rows of a sequence.
 	Pages [][]int32
 
+	// Also are the tables of branches that go on from this position: what the row writes to Pages is written there too, because a page belongs to one
+	// branch as soon as two of them write to it. Same slots as Pages.
+	Also [][][]int32
+
 	Window, Sinks int32 // 0 = full attention; else positions [0,Sinks) and (Pos-Window, Pos]
 	Want          bool  // Leave computes logits for this row
 }
@@ -23,7 +27,7 @@ type Row struct {
 type Runner interface {
 	Enter(rows []Row)        // embed and prelude blocks; writes prelude K/V
 	Turn(rows []Row)         // one pass through the core for every row, each at its own loop; writes core K/V; Loop++
-	Leave(rows []Row)        // coda blocks for every row, then norm and head for rows with Want
+	Leave(rows []Row)        // coda blocks for every row, then norm and head for rows with Want; the state stays, so a row may run on and leave again
 	Logits(i int) []float32  // logits of rows[i] of the last Leave (Want only); valid until the next call
 	CopyPage(dst, src int32) // copy-on-write of a KV page
 	Limits() Limits

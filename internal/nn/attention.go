@@ -11,7 +11,9 @@ const PagePositions = kernel.Panel
 // Place says where a row stands in its sequence.
 type Place struct {
 	Pos   int
-	Pages [][]int32 // [block of the running group][pos/16]: the page tables of the row's slots
+	Pages [][]int32   // [block of the running group][pos/16]: the page tables of the row's slots
+	Also  [][][]int32 // tables of every slot to write to as well; the running group begins at slot First there
+	First int
 	Span  kernel.Span
 }
 
@@ -114,6 +116,9 @@ func (a *Attention) place(h *Heads, s *AttentionScratch, rope *Rope, kv *kernel.
 	h.rotate(row[q0:q1], a.QGain, part(a.QHeadBias, q0, q1), cos, sin)
 	h.rotate(row[k+g0*h.Dim:k+g1*h.Dim], a.KGain, part(a.KHeadBias, g0*h.Dim, g1*h.Dim), cos, sin)
 	kv.Put(p.Pages[block][p.Pos/PagePositions], p.Pos%PagePositions, g0, g1, row[k:v], row[v:])
+	for _, table := range p.Also {
+		kv.Put(table[p.First+block][p.Pos/PagePositions], p.Pos%PagePositions, g0, g1, row[k:v], row[v:])
+	}
 }
 
 // part is x[lo:hi], nil for nil.

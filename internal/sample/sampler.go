@@ -42,7 +42,7 @@ func New(vocab int) *Sampler {
 // in greedy choice as in every truncation. A NaN counts as minus infinity, which is never drawn. If nothing is left (everything banned), the answer is the
 // greedy choice of the row as the model gave it. The weight of a token is kernel.Exp of (logit-max)*(1/temperature) in float32, weights are added in float64.
 func (s *Sampler) Pick(logits []float32, p *Params, choice, pos int, prompt, output []int32) Choice {
-	id := s.draw(logits, p, choice, pos, prompt, output)
+	id := s.Draw(logits, p, choice, pos, prompt, output)
 	if !p.Logprobs {
 		return Choice{ID: id}
 	}
@@ -63,8 +63,8 @@ func (s *Sampler) Score(logits []float32, id int32, top int) Choice {
 	return c
 }
 
-// draw is Pick without the report.
-func (s *Sampler) draw(logits []float32, p *Params, choice, pos int, prompt, output []int32) int32 {
+// Draw is Pick without the report.
+func (s *Sampler) Draw(logits []float32, p *Params, choice, pos int, prompt, output []int32) int32 {
 	row := logits
 	if p.adjusts() {
 		row = s.adjust(logits, p, prompt, output)
@@ -77,6 +77,22 @@ func (s *Sampler) draw(logits []float32, p *Params, choice, pos int, prompt, out
 		return best
 	}
 	return s.spin(row, p, best, Uniform(p.Seed, choice, pos))
+}
+
+// Rank lists the n most probable tokens after penalties and bias, the best first. The list is valid until the next call.
+func (s *Sampler) Rank(logits []float32, p *Params, n int, prompt, output []int32) []int32 {
+	row := logits
+	if p.adjusts() {
+		row = s.adjust(logits, p, prompt, output)
+	}
+	ids := s.best(row, min(n, len(row)))
+	slices.SortFunc(ids, func(a, b int32) int {
+		if better(row, a, b) {
+			return -1
+		}
+		return 1
+	})
+	return ids
 }
 
 // adjusts says whether p changes logits before the temperature.

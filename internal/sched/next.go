@@ -91,9 +91,7 @@ func (s *Scheduler) share() {
 		if q.pending() > 1 {
 			prompts++
 		}
-		if q.pending() > 1 || q.Flight() > 1 {
-			theirs += q.Flight()
-		}
+		theirs += max(0, min(q.bulk, q.Entered)-q.Computed)
 	}
 	kept := 0
 	if prompts > 0 {
@@ -102,7 +100,8 @@ func (s *Scheduler) share() {
 			kept = 0
 		}
 	}
-	given := s.shareDecode(budget - kept)
+	given := s.shareDecode(budget-kept, false)
+	given += s.shareDecode(budget-kept-given, true)
 	if budget -= given; budget > 0 && prompts > 0 {
 		s.sharePrefill(budget, prompts)
 		s.fed = true
@@ -112,15 +111,24 @@ func (s *Scheduler) share() {
 	}
 }
 
-// shareDecode grants one row each to sequences with a single token to enter, and says how many got one.
-func (s *Scheduler) shareDecode(budget int) int {
+// shareDecode grants one row each to sequences with a single token to enter, agreed or drafted, and says how many got one.
+func (s *Scheduler) shareDecode(budget int, drafts bool) int {
 	n, given := len(s.running), 0
 	start := int(s.decode)
+	if drafts {
+		start = int(s.guess)
+	}
 	for i := 0; i < n && given < budget; i++ {
 		at := (start + i) % n
-		if q := s.running[at]; q.pending() == 1 {
-			q.grant = 1
-			given++
+		q := s.running[at]
+		if q.pending() != 1 || drafts != (q.Drafts > 0) {
+			continue
+		}
+		q.grant = 1
+		given++
+		if drafts {
+			s.guess = cursor(at + 1)
+		} else {
 			s.decode = cursor(at + 1)
 		}
 	}
@@ -161,7 +169,7 @@ func (s *Scheduler) place() {
 			continue
 		}
 		n := s.room(q, q.grant)
-		for n == 0 && q.Flight() == 0 { // with rows in flight it waits for them: their end may release pages
+		for n == 0 && q.Flight() == 0 && q.Drafts == 0 { // with rows in flight it waits for them: their end may release pages
 			if s.preempt() == q {
 				break
 			}
@@ -171,7 +179,9 @@ func (s *Scheduler) place() {
 			continue
 		}
 		s.plan.Enter = append(s.plan.Enter, Span{Seq: q, From: q.Entered, N: n})
-		q.Entered += n
+		if q.Entered += n; q.Drafts == 0 && q.pending() > 0 || n > 1 {
+			q.bulk = q.Entered
+		}
 		s.flight += n
 	}
 }
@@ -191,12 +201,14 @@ func (s *Scheduler) room(q *Seq, n int) int {
 	return min(n, q.blocks*PageLen-q.Entered)
 }
 
-// preempt takes the pages of the youngest running sequence and lets it wait.
+// preempt takes the pages of the youngest running sequence and lets it wait; a side branch is gone for good.
 func (s *Scheduler) preempt() *Seq {
 	q := s.running[len(s.running)-1]
 	s.stop(q)
-	q.Preempted++
-	s.wait(q)
+	if !q.side {
+		q.Preempted++
+		s.wait(q)
+	}
 	s.plan.Preempted = append(s.plan.Preempted, q)
 	return q
 }

@@ -50,6 +50,7 @@ type Scheduler struct {
 	flight  int    // rows in flight
 	ages    int64
 	decode  cursor
+	guess   cursor // of drafts
 	prefill cursor
 	fed     bool // the last row of a one-row budget went to a prefill
 	stuck   bool // the oldest waiting sequence did not fit, and nothing has changed since
@@ -128,6 +129,50 @@ func (s *Scheduler) Commit(q *Seq, n int) {
 	}
 }
 
+// Retract takes the positions of q from n on back: their tokens turned out not to be what follows. Their rows must not be in flight any more. The
+// pages stay for what comes in their place.
+func (s *Scheduler) Retract(q *Seq, n int) {
+	if invariants.Enabled {
+		invariants.Check(n >= q.Computed && n <= q.Entered, "retracted positions are complete or were never in flight")
+	}
+	s.flight -= q.Entered - n
+	q.Entered = n
+}
+
+// Branch makes child a side branch of parent that goes on behind the positions that parent has entered, those in flight included: it shares the
+// full blocks and gets a copy of a partial last one, by copyPage for each slot. Rows of parent in flight in a partial block must write to the
+// child's pages as well from now on (mirror is true then). A side branch has no row of its own yet, stays out of the prefix index, and is dropped
+// under pressure instead of waiting. ok is false, and nothing has changed, where there is no room for one.
+func (s *Scheduler) Branch(parent, child *Seq, copyPage func(dst, src int32)) (mirror, ok bool) {
+	slots := s.Slots(parent.Loops)
+	n := blocksOf(parent.Entered)
+	part := parent.Entered%PageLen != 0
+	if len(s.running) >= s.cfg.MaxSeqs || part && s.pool.spare() < slots {
+		return false, false
+	}
+	child.reset()
+	child.age, child.side = parent.age, true
+	child.grow(slots, n)
+	s.lend(parent, child, n, part, copyPage)
+	child.Computed, child.Entered = parent.Entered, parent.Entered
+	child.blocks, child.low = n, parent.low
+	s.shed(child)
+	s.start(child)
+	return part, true
+}
+
+// Promote gives parent the positions, pages and rows in flight of its side branch, which takes what parent had and is dropped. Everything up to
+// where the child branched off must be complete.
+func (s *Scheduler) Promote(parent, child *Seq) {
+	parent.Pages, child.Pages = child.Pages, parent.Pages
+	parent.Entered, child.Entered = child.Entered, parent.Entered
+	parent.blocks, child.blocks = child.blocks, parent.blocks
+	parent.low, child.low = child.low, parent.low
+	parent.held, child.held = child.held, parent.held
+	child.Computed = min(parent.Computed, child.Entered)
+	s.stop(child)
+}
+
 // Fork makes child a branch of parent, which has no rows in flight: full blocks are shared, a partial last block is copied by calling
 // copyPage for each slot. child.Tokens begins with the parent's computed tokens. Without room now, child waits like a preempted sequence
 // and computes its tokens again.
@@ -141,15 +186,25 @@ func (s *Scheduler) Fork(parent, child *Seq, copyPage func(dst, src int32)) {
 		return
 	}
 	child.grow(slots, parent.blocks)
-	for b := range parent.blocks {
-		last := part && b == parent.blocks-1
-		for slot := range slots {
+	s.lend(parent, child, parent.blocks, part, copyPage)
+	child.Computed, child.Entered = parent.Computed, parent.Computed
+	child.blocks, child.low, child.indexed = parent.blocks, parent.low, parent.indexed
+	if parent.tip >= 0 {
+		s.idx.stand(child, parent.tip)
+	}
+	s.start(child)
+}
+
+// lend shares the first n blocks of parent with child; with part the last of them is copied.
+func (s *Scheduler) lend(parent, child *Seq, n int, part bool, copyPage func(dst, src int32)) {
+	for b := range n {
+		for slot := range parent.Pages {
 			page := parent.Pages[slot][b]
 			if page < 0 {
 				continue
 			}
 			child.held++
-			if !last {
+			if !part || b < n-1 {
 				s.pool.hold(page)
 				child.Pages[slot][b] = page
 				continue
@@ -159,12 +214,6 @@ func (s *Scheduler) Fork(parent, child *Seq, copyPage func(dst, src int32)) {
 			child.Pages[slot][b] = own
 		}
 	}
-	child.Computed, child.Entered = parent.Computed, parent.Computed
-	child.blocks, child.low, child.indexed = parent.blocks, parent.low, parent.indexed
-	if parent.tip >= 0 {
-		s.idx.stand(child, parent.tip)
-	}
-	s.start(child)
 }
 
 // Drop forgets a sequence: the way out of every sequence, whatever its state.
@@ -207,6 +256,7 @@ func (s *Scheduler) start(q *Seq) {
 		i--
 	}
 	s.decode.inserted(i)
+	s.guess.inserted(i)
 	s.prefill.inserted(i)
 }
 
@@ -217,6 +267,7 @@ func (s *Scheduler) stop(q *Seq) {
 		if r == q {
 			s.running = slices.Delete(s.running, i, i+1)
 			s.decode.removed(i)
+			s.guess.removed(i)
 			s.prefill.removed(i)
 			break
 		}

@@ -12,6 +12,7 @@ type Seq struct {
 	Limit         int     // most positions that will ever have K/V
 	NoCache       bool    // keep out of the prefix index
 	Fresh         bool    // compute every position: take nothing from the prefix index (logits of the prompt are still due)
+	Drafts        int     // tokens at the end of Tokens that are only guessed: their rows come after everyone's agreed ones and cost nobody pages
 	Owner         any     // not touched
 
 	Pages     [][]int32 // [slot][block]: page, -1 = none. The outer slice never changes, so rows may share it
@@ -22,7 +23,9 @@ type Seq struct {
 
 	age     int64
 	running bool
+	side    bool  // a branch of guesses that hangs on another sequence
 	grant   int   // rows that the step in preparation gives it
+	bulk    int   // positions below it entered as chunks of a prompt
 	blocks  int   // blocks with a place in the table, released ones included
 	low     int   // blocks below low are released, but for those of the sinks
 	reserve int   // pages that admission promised it
@@ -43,7 +46,7 @@ func (q *Seq) pending() int { return min(len(q.Tokens), q.Limit) - q.Entered }
 // reset is the state of a sequence without K/V.
 func (q *Seq) reset() {
 	q.Computed, q.Entered, q.running, q.grant = 0, 0, false, 0
-	q.blocks, q.low, q.reserve, q.tip, q.indexed = 0, 0, 0, -1, 0
+	q.blocks, q.low, q.reserve, q.held, q.tip, q.indexed, q.bulk = 0, 0, 0, 0, -1, 0, 0
 }
 
 // keeps says whether block b is visible to a row at position pos or later, or to the rows between.

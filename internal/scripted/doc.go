@@ -18,6 +18,11 @@
 // sequence asks logits for: the end of its prompt. Where that is not enough (prompt log-probabilities ask for every position; one prompt
 // continues another by a single token) give the Prompt, or set Options.After: then the answer begins after the last such token.
 //
+// # What an early readout says
+//
+// A row that is read out before its full depth answers with other logits. With Options.Agree its favourite is that of the full depth for that share
+// of all histories, so a draft of a looped model is right with a known probability.
+//
 // # What it checks
 //
 // A page cell remembers its slot, position, token, window, depth (coda only) and the hash of the history up to it. Every Enter, Turn and

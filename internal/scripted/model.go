@@ -19,7 +19,8 @@ type Options struct {
 	Loops               model.Loops
 	MaxRows, Pages      int
 	Answers             []Answer
-	After               int32 // with Answers: the answer begins after the last occurrence of this token; 0 = off
+	Agree               float64 // with what probability a row read out early gives the same favourite as at full depth; 0 = logits by depth alone
+	After               int32   // with Answers: the answer begins after the last occurrence of this token; 0 = off
 }
 
 // Violation is the panic value of a broken rule of model.Runner.
@@ -33,6 +34,7 @@ type cell struct {
 	history uint64 // hash of the tokens up to and including this position; 0 = unknown (its predecessor was out of sight)
 	slot    int32  // -1 = empty
 	depth   int32  // of coda cells, 0 otherwise
+	early   bool   // coda cell of a row that has more passes to make
 	pos     int32
 	token   int32
 	window  int32
@@ -55,6 +57,7 @@ type Model struct {
 	logits []float32
 	row    []int // row of logits of rows[i] of the last Leave, -1 without
 	book   *book
+	agree  float64
 
 	calls   atomic.Int64
 	delay   atomic.Int64
@@ -82,6 +85,7 @@ func New(o Options) *Model {
 	for i := range m.cells {
 		m.cells[i].slot = -1
 	}
+	m.agree = o.Agree
 	m.panicAt.Store(-1)
 	if len(o.Answers) > 0 {
 		m.book = newBook(o.Answers, o.After)

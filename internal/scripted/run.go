@@ -47,19 +47,21 @@ func (m *Model) Leave(rows []model.Row) {
 	for i := range rows {
 		r := &rows[i]
 		s := m.mine(r)
-		if r.Loop != r.Depth {
+		if r.Loop < 1 || r.Loop > r.Depth {
 			m.violate("position %d leaves at loop %d of %d", r.Pos, r.Loop, r.Depth)
 		}
+		kept := s.value
 		for b := range m.lim.Coda {
 			m.block(r, s, m.lim.Prelude+int(r.Depth)*m.lim.Core+b, r.Depth)
 		}
-		s.live = false
-		if !r.Want {
+		s.live = r.Loop < r.Depth
+		if r.Want {
+			m.row = append(m.row, i)
+			m.readout(s, r, m.logits[i*m.lim.Vocab:(i+1)*m.lim.Vocab])
+		} else {
 			m.row = append(m.row, -1)
-			continue
 		}
-		m.row = append(m.row, i)
-		m.readout(s, r, m.logits[i*m.lim.Vocab:(i+1)*m.lim.Vocab])
+		s.value = kept // a row that was read out early runs on from the state it had
 	}
 }
 
@@ -97,8 +99,12 @@ func (m *Model) block(r *model.Row, s *state, slot int, depth int32) {
 	seen := uint64(slot)
 	m.look(r, slot, depth, func(c *cell) { seen = hash(seen, c.value) })
 	s.value = hash(s.value, seen)
-	*m.cellAt(r, slot, r.Pos) = cell{value: hash(s.value, uint64(slot)), history: s.history, slot: int32(slot), depth: depth,
+	c := cell{value: hash(s.value, uint64(slot)), history: s.history, slot: int32(slot), depth: depth, early: depth > 0 && r.Loop < r.Depth,
 		pos: r.Pos, token: r.Token, window: r.Window, sinks: r.Sinks}
+	*m.cellAt(r.Pages, r, slot, r.Pos) = c
+	for _, table := range r.Also {
+		*m.cellAt(table, r, slot, r.Pos) = c
+	}
 }
 
 // look visits the earlier positions that a row sees in a slot, in ascending order, and checks each.
@@ -117,10 +123,13 @@ func (m *Model) look(r *model.Row, slot int, depth int32, visit func(*cell)) {
 
 // checked is the cell of an earlier position after every check that needs no other cell but its predecessor.
 func (m *Model) checked(r *model.Row, slot int, depth, pos int32) *cell {
-	c := m.cellAt(r, slot, pos)
+	c := m.cellAt(r.Pages, r, slot, pos)
 	if int(c.slot) != slot || c.pos != pos || c.depth != depth {
 		m.violate("position %d at loop %d looks at position %d in slot %d and finds position %d of slot %d (depth %d)",
 			r.Pos, r.Loop, pos, slot, c.pos, c.slot, c.depth)
+	}
+	if c.early && r.Loop == r.Depth {
+		m.violate("position %d at its full depth finds position %d read out early in slot %d", r.Pos, pos, slot)
 	}
 	if c.window != r.Window || c.sinks != r.Sinks {
 		m.violate("position %d with window %d+%d finds position %d computed with window %d+%d",
@@ -129,7 +138,7 @@ func (m *Model) checked(r *model.Row, slot int, depth, pos int32) *cell {
 	if pos == 0 {
 		m.same(r, pos, c.history, hash(rootHistory, uint64(c.token)))
 	} else if visible(r, pos-1) {
-		if before := m.cellAt(r, slot, pos-1); before.history != 0 {
+		if before := m.cellAt(r.Pages, r, slot, pos-1); before.history != 0 {
 			m.same(r, pos, c.history, hash(before.history, uint64(c.token)))
 		}
 	}
@@ -149,9 +158,9 @@ func visible(r *model.Row, pos int32) bool {
 	return r.Window == 0 || pos < r.Sinks || pos > r.Pos-r.Window
 }
 
-// cellAt is the cell of a position in the row's page table.
-func (m *Model) cellAt(r *model.Row, slot int, pos int32) *cell {
-	table := r.Pages[slot]
+// cellAt is the cell of a position in a page table of the row.
+func (m *Model) cellAt(pages [][]int32, r *model.Row, slot int, pos int32) *cell {
+	table := pages[slot]
 	if int(pos/pageLen) >= len(table) {
 		m.violate("position %d: slot %d has no page for position %d", r.Pos, slot, pos)
 	}
@@ -180,7 +189,7 @@ func (m *Model) historyIn(r *model.Row, slot int) uint64 {
 	if !visible(r, r.Pos-1) {
 		return 0
 	}
-	before := m.cellAt(r, slot, r.Pos-1).history
+	before := m.cellAt(r.Pages, r, slot, r.Pos-1).history
 	if before == 0 {
 		return 0
 	}
@@ -211,10 +220,31 @@ func (m *Model) readout(s *state, r *model.Row, out []float32) {
 			m.violate("position %d: a script needs the whole history, window %d hides it", r.Pos, r.Window)
 		}
 		m.book.fill(s.history, out)
+		if r.Loop < r.Depth && !m.agrees(s.history) {
+			shift(out)
+		}
 		return
 	}
 	v := hash(s.value, uint64(r.Depth))
 	for i := range out {
 		out[i] = float32(hash(v, uint64(i))>>40)/(1<<21) - 4 // 0..8 shifted: -4..4
 	}
+	if m.agree > 0 && s.history != 0 && (r.Loop == r.Depth || m.agrees(s.history)) {
+		out[hash(s.history, 7)%uint64(len(out))] += favourite
+	}
+}
+
+// favourite is the logit that the token which depths agree on has on top.
+const favourite = 6
+
+// agrees says whether an early readout after a history has the favourite of the full depth: a share of Options.Agree of all histories, told by their hash.
+func (m *Model) agrees(history uint64) bool {
+	return m.agree > 0 && float64(hash(history, 3)>>11)/(1<<53) < m.agree
+}
+
+// shift moves every logit one token on: a distribution of the same shape with another favourite.
+func shift(x []float32) {
+	last := x[len(x)-1]
+	copy(x[1:], x)
+	x[0] = last
 }

@@ -100,7 +100,7 @@ func TestBreaches(t *testing.T) {
 		q = fresh()
 		row := []model.Row{q.row(1, 20)}
 		breach(t, "a turn without entry", "holds position", func() { m.Turn(row) })
-		breach(t, "leaving early", "leaves at loop", func() { m.Enter(row); m.Turn(row); m.Leave(row) })
+		breach(t, "leaving before a pass", "leaves at loop", func() { m.Enter(row); m.Leave(row) })
 		row[0].Loop = 0
 		breach(t, "one turn too many", "turns at loop", func() { m.Enter(row); m.Turn(row); m.Turn(row); m.Turn(row) })
 		two := []model.Row{q.row(1, 20), q.row(1, 21)}

@@ -1,0 +1,329 @@
+package engine
+
+import (
+	"tinyloop/internal/fault"
+	"tinyloop/internal/sched"
+)
+
+// This file is what a choice does with guesses. A guess is a token read out of a row on its way, at the draft depth; its own row enters behind and
+// turns along. A row of a guess is never computed twice: what it has done when it is judged is part of what it has to do. Guesses stand at the
+// end of sched.Seq.Tokens and are counted by Drafts; only agreed tokens reach the sink.
+//
+//	speculative, draft depth 2 of 6, three guesses          wavefront, draft depth 2 of 6
+//
+//	loop 6 |              b b b b                            loop 6 |           b 1 . 2
+//	loop 5 |              b b b b   rows b and 1 2 3         loop 5 |         b   1 2     one row reaches the end
+//	loop 4 |              b b b b   wait at the draft        loop 4 |       b   1   2     every other turn, while
+//	loop 3 |              b b b b   depth for the last       loop 3 |     b   1   2       the guesses are right
+//	loop 2 |  b   1   2   3                                  loop 2 |   b   1   2
+//	loop 1 | b   1   2   3                                   loop 1 | b   1   2
+//	        turns ------------------->                               turns ------------->
+//
+// With y rows in a round, a share a of right guesses and depths d and T, speculative takes y*d + T-d turns for (1-a^y)/(1-a) tokens, and a
+// wavefront of at least T/d rows a*d + (1-a)*T turns a token.
+
+// scheme is how a choice guesses, in effect.
+type scheme struct {
+	mode     Mode // never Auto
+	loops    int  // draft depth
+	ahead    int  // most guesses a branch
+	branches int
+}
+
+// schemeOf settles what a request leaves open. A depth of one loop leaves nothing to guess from.
+func schemeOf(r *Request, loops int) scheme {
+	if r.Mode == Autoregressive || loops < 2 {
+		return scheme{}
+	}
+	mode := r.Mode
+	if mode == Auto {
+		mode = Wavefront
+	}
+	s := scheme{mode: mode, loops: r.DraftLoops, ahead: r.DraftAhead, branches: 1}
+	if s.loops == 0 {
+		s.loops = (loops + 3) / 4
+	}
+	if s.ahead == 0 {
+		s.ahead = DefaultAhead
+	}
+	switch mode {
+	case Wavefront:
+		s.ahead = min(s.ahead, (loops+s.loops-1)/s.loops)
+	case TreeSpeculative:
+		if s.branches = r.Branches; s.branches == 0 {
+			s.branches = 2
+		}
+		s.ahead = min(s.ahead, MaxTree/s.branches)
+	}
+	return s
+}
+
+// waits says whether rows stop at the draft depth until the round is complete.
+func (s *scheme) waits() bool { return s.mode == Speculative || s.mode == TreeSpeculative }
+
+// width is the most rows that a branch may have in flight. The trunk's first row is not a guess; a wavefront counts it nevertheless.
+func (s *scheme) width(side bool) int {
+	if s.waits() && !side {
+		return s.ahead + 1
+	}
+	return s.ahead
+}
+
+func (e *Engine) validateDraft(r *Request) error {
+	loops := r.Loops
+	if loops == 0 {
+		loops = e.lim.Loops.Default
+	}
+	if r.DraftLoops < 0 || r.DraftLoops > 0 && r.DraftLoops >= loops {
+		return fault.New(fault.Invalid, "draft_loops", "draft_loops is %d, allowed are 1 to %d, less than the loops of the answer", r.DraftLoops, loops-1)
+	}
+	if !(r.Accept >= 0 && r.Accept <= 1) {
+		return fault.New(fault.Invalid, "accept_threshold", "accept_threshold is %v, allowed is above 0 to 1", r.Accept)
+	}
+	return nil
+}
+
+// drafting is the state of a choice's guesses.
+type drafting struct {
+	how     scheme
+	line    *branch     // the branch that goes on from the agreed tokens: the trunk, or a side branch whose first guess was right
+	sides   []branch    // the other branches of a tree
+	tips    []int32     // first tokens of branches to be made
+	also    [][][]int32 // tables that the trunk's first row writes to besides its own
+	seqs    []sched.Seq // of the side branches
+	shallow int64       // the last step in which a row of the round was below the draft depth
+
+	drafted, accepted, rounds int
+}
+
+// branch is one chain of guesses: the trunk, whose sequence is the choice's own, or a side branch.
+type branch struct {
+	c       *choice
+	seq     *sched.Seq
+	live    int  // rows of the round in flight
+	side    bool // not the trunk
+	open    bool // side only: in use
+	blocked bool // no further guess in this round
+}
+
+// prepare makes room for the side branches.
+func (c *choice) prepare(how scheme) {
+	c.how, c.line, c.shallow = how, &c.trunk, -1
+	if how.branches < 2 {
+		return
+	}
+	n := how.branches - 1
+	c.sides, c.seqs = make([]branch, n), make([]sched.Seq, n)
+	c.tips, c.also = make([]int32, 0, n), make([][][]int32, 0, n)
+	for i := range c.sides {
+		c.sides[i] = branch{c: c, seq: &c.seqs[i], side: true}
+	}
+}
+
+// begins counts the rows of a span and says whether they are part of a round of guesses: a guess itself, or the row of the last agreed token,
+// which starts a round.
+func (b *branch) begins(sp sched.Span) bool {
+	c := b.c
+	switch {
+	case c.how.mode == Autoregressive || !c.job.forked:
+		return false
+	case b.side || b.seq.Drafts > 0:
+		b.live++
+		if b.seq.Drafts > 0 {
+			c.drafted++
+		}
+		return true
+	case sp.N == 1 && sp.From == len(b.seq.Tokens)-1 && b.seq.Computed == sp.From: // behind rows in flight there may be no coda K/V yet
+		c.line, b.live, b.blocked = b, 1, false
+		c.rounds++
+		return true
+	}
+	return false
+}
+
+// withdraw takes back the guesses that found no room in this step, so that no row waits for them.
+func (e *Engine) withdraw() {
+	for i, b := range e.asked {
+		e.asked[i] = nil
+		q := b.seq
+		if b.c.done || q.Drafts == 0 || q.Entered == len(q.Tokens) || b.side && !b.open {
+			continue
+		}
+		q.Tokens = q.Tokens[:len(q.Tokens)-1]
+		q.Drafts--
+		b.blocked = true
+		if b.side && b.live == 0 {
+			e.close(b)
+			e.mirror(b.c)
+		}
+	}
+	e.asked = e.asked[:0]
+}
+
+// guesses says whether row i, which has just turned, is to be read out for a guess: it is the youngest of its branch, deep enough, and there is
+// room for one more behind it.
+func (e *Engine) guesses(i int) bool {
+	s, r := &e.of[i], &e.rows[i]
+	b := s.b
+	return s.round && !s.read && !b.blocked && int(r.Loop) >= b.c.how.loops && b.live < b.c.how.width(b.side) &&
+		int(r.Pos) == len(b.seq.Tokens)-1 && len(b.seq.Tokens) < b.seq.Limit
+}
+
+// guess takes a token from an early readout. The random number is that of the token's position, so that where the two depths agree on the
+// distribution they agree on the token.
+func (e *Engine) guess(d *departure) {
+	b, q := d.b, d.b.seq
+	c, j := b.c, b.c.job
+	if int(d.pos) != len(q.Tokens)-1 || q.Entered != len(q.Tokens) || b.side && !b.open {
+		return // overturned in this step
+	}
+	logits, output := e.r.Logits(int(d.out)), q.Tokens[len(j.req.Prompt):]
+	p := j.sampling(len(output))
+	id := e.sampler.Draw(logits, p, c.n, len(output), j.req.Prompt, output)
+	if int(d.pos) == c.agreed()-1 && len(c.sides) > 0 {
+		e.fan(c, id, e.sampler.Rank(logits, p, len(c.sides)+1, j.req.Prompt, output))
+	}
+	if j.stops(id) {
+		b.blocked = true // nothing follows it
+		return
+	}
+	e.ask(b, id)
+}
+
+// ask adds a guess to a branch; its row enters in the next step, or never.
+func (e *Engine) ask(b *branch, id int32) {
+	b.seq.Tokens = append(b.seq.Tokens, id)
+	b.seq.Drafts++
+	e.asked = append(e.asked, b)
+}
+
+// fan notes the tokens besides id that branches are to begin with.
+func (e *Engine) fan(c *choice, id int32, ranked []int32) {
+	c.tips = c.tips[:0]
+	for _, t := range ranked {
+		if t != id && len(c.tips) < len(c.sides) && !c.job.stops(t) {
+			c.tips = append(c.tips, t)
+		}
+	}
+	if len(c.tips) > 0 && !c.job.stops(id) {
+		e.sprouts = append(e.sprouts, c)
+	}
+}
+
+// sprout makes the side branches of a choice, after the step, because copying pages is a call of the model.
+func (e *Engine) sprout(c *choice) {
+	if c.done || c.seq.Drafts != 1 || c.seq.Entered != c.agreed() {
+		return
+	}
+	mirrored := false
+	for i, tip := range c.tips {
+		b := &c.sides[i]
+		q := b.seq
+		q.Loops, q.Window, q.Sinks, q.Limit, q.NoCache, q.Owner = c.seq.Loops, c.seq.Window, c.seq.Sinks, c.seq.Limit, true, b
+		mirror, ok := e.sch.Branch(&c.seq, q, e.copies)
+		if !ok {
+			break
+		}
+		b.open, b.live, b.blocked = true, 0, false
+		mirrored = mirrored || mirror
+		q.Tokens, q.Drafts = append(q.Tokens[:0], c.known()...), 0
+		e.ask(b, tip)
+	}
+	if err := e.copyErr; err != nil {
+		e.copyErr = nil
+		e.end(c.job, Fail, err)
+		return
+	}
+	if mirrored {
+		e.mirror(c)
+	}
+}
+
+// known is the agreed tokens, prompt included.
+func (c *choice) known() []int32 { return c.seq.Tokens[:c.agreed()] }
+
+// mirror lets the first row of a round write to the pages of the side branches that are open. Its block is complete where that is not needed,
+// and then nobody else writes to it.
+func (e *Engine) mirror(c *choice) {
+	c.also = c.also[:0]
+	for i := range c.sides {
+		if c.sides[i].open {
+			c.also = append(c.also, c.sides[i].seq.Pages)
+		}
+	}
+	for i := range e.rows {
+		if e.of[i].b == &c.trunk && int(e.rows[i].Pos) == c.agreed()-1 {
+			e.rows[i].Also = c.also
+		}
+	}
+}
+
+// agree takes a token that is settled: the guess at its place is right, or one of the side branches has it, or all of them are wrong.
+func (e *Engine) agree(c *choice, id int32) {
+	q := &c.seq
+	at := c.agreed()
+	if q.Drafts > 0 && q.Tokens[at] == id {
+		q.Drafts--
+		c.accepted++
+		e.prune(c)
+		return
+	}
+	for i := range c.sides {
+		if b := &c.sides[i]; b.open && b.seq.Tokens[at] == id {
+			e.promote(c, b, at)
+			return
+		}
+	}
+	e.prune(c)
+	if q.Drafts > 0 {
+		e.ground(c.line, at)
+		e.sch.Retract(q, min(at, q.Entered))
+	}
+	q.Tokens, q.Drafts = append(q.Tokens[:at], id), 0
+}
+
+// promote goes on with a side branch.
+func (e *Engine) promote(c *choice, b *branch, at int) {
+	e.ground(&c.trunk, at)
+	c.seq.Tokens = append(c.seq.Tokens[:at], b.seq.Tokens[at:]...)
+	c.seq.Drafts = len(c.seq.Tokens) - at - 1
+	c.accepted++
+	e.sch.Promote(&c.seq, b.seq)
+	b.open, b.seq.Drafts = false, 0
+	c.line = b
+	e.prune(c)
+}
+
+// prune ends the side branches of a choice.
+func (e *Engine) prune(c *choice) {
+	for i := range c.sides {
+		if b := &c.sides[i]; b.open {
+			e.close(b)
+		}
+	}
+}
+
+// close ends a side branch.
+func (e *Engine) close(b *branch) {
+	b.open, b.seq.Drafts = false, 0
+	e.ground(b, 0)
+	if e.broken.Load() == nil {
+		e.sch.Drop(b.seq)
+	}
+}
+
+// displace is what follows when the scheduler has taken the pages of a branch.
+func (e *Engine) displace(b *branch) {
+	if b.side {
+		e.ground(b, 0)
+		b.open, b.seq.Drafts = false, 0
+		e.mirror(b.c)
+		return
+	}
+	c := b.c
+	e.prune(c)
+	e.ground(c.line, 0)
+	e.ground(b, 0)
+	c.seq.Tokens, c.seq.Drafts, c.line = c.seq.Tokens[:c.agreed()], 0, b
+	e.preempted.Add(1)
+}
