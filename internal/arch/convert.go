@@ -46,6 +46,9 @@ func Convert(in *tensorfile.File, out string, o ConvertOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.Loop.Loops > 0 && to.name != "tinyloop" {
+		return unsupported("loop_range", "loop_range: only a .tinyloop file can say which layers are looped")
+	}
 	sources := make([]tensorfile.Source, len(slots))
 	for i := range slots {
 		sources[i] = o.source(in, to.tensor(&m.spec, slots[i].Name).name, &slots[i], &weights[i])

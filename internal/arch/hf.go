@@ -115,6 +115,7 @@ func hfLike(c *config, name string) model.Spec {
 	c.off("hidden_act", "silu")
 	c.off("partial_rotary_factor", 1)
 	c.off("rope_interleaved", false)
+	c.off("use_mrope", false)
 	return s
 }
 

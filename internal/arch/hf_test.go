@@ -35,6 +35,7 @@ func checkpoint(t *testing.T, config map[string]any, tensors map[string][]float3
 		head[name] = map[string]any{"dtype": "F32", "shape": shapes[name], "data_offsets": []int{at, data.Len()}}
 	}
 	h, _ := json.Marshal(head)
+	h = append(h, strings.Repeat(" ", (8-len(h)%8)%8)...) // as the reference implementation aligns the data
 	var file bytes.Buffer
 	binary.Write(&file, binary.LittleEndian, uint64(len(h)))
 	file.Write(h)
