@@ -27,6 +27,7 @@ type ServeCmd struct {
 	Hosts        []string      `help:"Host names that requests may name beside localhost and the bound address." env:"TINYLOOP_HOSTS"`
 	BodyLimitMB  int64         `name:"body-limit-mb" help:"Largest request body in MiB." env:"TINYLOOP_BODY_LIMIT_MB" default:"8"`
 	DrainTimeout time.Duration `help:"How long a stopping server lets answers finish." env:"TINYLOOP_DRAIN_TIMEOUT" default:"10s"`
+	NoPage       bool          `help:"No page for browsers at /; the routes stay." env:"TINYLOOP_NO_PAGE"`
 	StrictOpenAI bool          `name:"strict-openai" help:"Keep OpenAI's own defaults where ours are friendlier (completions end after 16 tokens)." env:"TINYLOOP_STRICT_OPENAI"`
 	LogFormat    string        `help:"auto, text or json." env:"TINYLOOP_LOG_FORMAT" enum:"auto,text,json" default:"auto"`
 	LogLevel     string        `help:"debug, info, warn or error." env:"TINYLOOP_LOG_LEVEL" default:"info"`
@@ -58,7 +59,7 @@ func (c *ServeCmd) Run(io *IO) error {
 	spareProcessors()
 	s := serve.New(h, serve.Config{
 		Addr: l.Addr().String(), Origins: c.Origins, Hosts: c.Hosts, BodyLimit: c.BodyLimitMB << 20, DrainTimeout: max(c.DrainTimeout, time.Millisecond),
-		StrictOpenAI: c.StrictOpenAI, Version: Version, Log: log,
+		StrictOpenAI: c.StrictOpenAI, NoPage: c.NoPage, Version: Version, Log: log,
 	})
 	banner(io.Out, h, l.Addr())
 	err = s.Serve(io.Ctx, l)

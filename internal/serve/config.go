@@ -13,6 +13,7 @@ import (
 
 	"tinyloop/internal/dialect/minilab"
 	"tinyloop/internal/host"
+	"tinyloop/internal/web"
 )
 
 // Config is how a server behaves. Zero values mean the defaults given.
@@ -33,6 +34,7 @@ type Config struct {
 	Stall        time.Duration // age of an engine step after which /health answers 503; 60 s
 	MaxConns     int           // open connections; 1024
 
+	NoPage       bool           // browsers get the list of routes at / as programs do, and no page
 	StrictOpenAI bool           // completions without max_tokens end after 16 tokens
 	MiniLab      minilab.Limits // bounds of /v1/chat
 	Version      string         // shown on the index page
@@ -74,6 +76,9 @@ func (c Config) withDefaults() Config {
 func New(h *host.Host, c Config) *Server {
 	c = c.withDefaults()
 	s := &Server{host: h, cfg: c, log: c.Log, origins: newOrigins(c.Origins), metrics: newMetrics(h)}
+	if !c.NoPage {
+		s.page = web.New()
+	}
 	s.stop, s.halt = newStop()
 	s.mux = s.routes()
 	return s

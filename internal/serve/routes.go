@@ -15,6 +15,7 @@ import (
 	"tinyloop/internal/fault"
 	"tinyloop/internal/gen"
 	"tinyloop/internal/host"
+	"tinyloop/internal/web"
 )
 
 // endpoint is one method of one path.
@@ -45,7 +46,10 @@ func (s *Server) routes() *http.ServeMux {
 	t.add(http.MethodGet, "/health", endpoint{s.native, s.health})
 	t.add(http.MethodGet, "/readyz", endpoint{s.native, s.ready})
 	t.add(http.MethodGet, "/metrics", endpoint{s.native, s.metrics.serve})
-	t.add(http.MethodGet, "/{$}", endpoint{s.native, s.index(t)})
+	t.add(http.MethodGet, "/{$}", endpoint{s.native, s.home(s.index(t))})
+	if s.page != nil { // its files are no routes for programs, so the index does not list them
+		t.add(http.MethodGet, "/ui/{file}", endpoint{s.native, s.pageFile})
+	}
 	mux := http.NewServeMux()
 	for path, methods := range t {
 		mux.HandleFunc(path, s.path(path, methods))
@@ -185,7 +189,32 @@ func (m models) List() []dialect.Listed {
 	return out
 }
 
-// index lists what there is, for people who open the address in a browser.
+// home answers / with the page for browsers and with the index for everybody else.
+func (s *Server) home(index func(x *exchange, r *http.Request)) func(x *exchange, r *http.Request) {
+	if s.page == nil {
+		return index
+	}
+	return func(x *exchange, r *http.Request) {
+		x.Header().Add("Vary", "Accept")
+		if web.Wanted(r.Header.Get("Accept")) {
+			s.page.Serve(x, r, web.Index)
+			return
+		}
+		index(x, r)
+	}
+}
+
+// pageFile serves what the page loads.
+func (s *Server) pageFile(x *exchange, r *http.Request) {
+	name := r.PathValue("file")
+	if !s.page.Has(name) {
+		s.unknown(x, r)
+		return
+	}
+	s.page.Serve(x, r, name)
+}
+
+// index lists what there is, for programs and for people who ask with curl.
 func (s *Server) index(t table) func(x *exchange, r *http.Request) {
 	var lines []string
 	for path, methods := range t {

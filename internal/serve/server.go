@@ -11,6 +11,7 @@ import (
 
 	"tinyloop/internal/dialect"
 	"tinyloop/internal/host"
+	"tinyloop/internal/web"
 )
 
 // Server answers HTTP. Make one with New. It is safe for concurrent use.
@@ -24,6 +25,7 @@ type Server struct {
 	pace    pace
 	openai  *dialect.Dialect
 	native  *dialect.Dialect
+	page    *web.Page // nil = none
 
 	draining atomic.Bool
 	stop     context.Context // ends when what still runs must end: every answer is cut off with an error

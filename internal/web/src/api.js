@@ -1,0 +1,70 @@
+// The server as the page sees it: the list of models, and streams of frames.
+
+// Failure is an error with a code that the page has words for, and the server's own words.
+export class Failure extends Error {
+  constructor(code, detail = '') {
+    super(detail || code);
+    this.code = code;
+    this.detail = detail;
+  }
+}
+
+const known = ['no_model', 'model_not_found', 'context_length_exceeded', 'queue_full', 'unavailable', 'timeout'];
+
+// failure turns OpenAI's error object into a Failure.
+function failure(error, status) {
+  const code = known.includes(error?.code) ? error.code : status >= 500 ? 'internal' : status === 429 ? 'queue_full' : 'invalid';
+  return new Failure(code, code === 'internal' ? '' : error?.message);
+}
+
+async function call(path, options) {
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch (e) {
+    if (e.name === 'AbortError') throw e;
+    throw new Failure('offline');
+  }
+  if (answer.ok) return answer;
+  const body = await answer.json().catch(() => null);
+  throw failure(body?.error, answer.status);
+}
+
+// models gives what is loaded, the default first.
+export async function models() {
+  const list = await (await call('/v1/models', { headers: { Accept: 'application/json' } })).json();
+  return list.data.map((m) => ({
+    id: m.id, chat: m.meta.chat, parameters: m.meta.n_params, window: m.max_model_len, family: m.meta.family,
+    loops: { standard: m.loops.default, from: m.loops.trained_min, to: m.loops.trained_max, most: m.max_loops },
+  }));
+}
+
+// stream posts a request and calls frame with every object of the answer's event stream, as it comes. Aborting signal closes the connection, and the
+// server stops computing.
+export async function stream(path, body, signal, frame) {
+  const answer = await call(path, {
+    method: 'POST', signal, headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ ...body, stream: true }),
+  });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      const lines = (rest + value).split('\n');
+      rest = lines.pop();
+      for (const line of lines) {
+        if (!line.startsWith('data: ')) continue; // a blank line, or a comment that keeps the connection open
+        if (line === 'data: [DONE]') return;
+        const got = JSON.parse(line.slice(6));
+        if (got.error) throw failure(got.error, 500);
+        frame(got);
+      }
+    }
+  } catch (e) {
+    if (e instanceof Failure || e.name === 'AbortError') throw e;
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+  throw new Failure('broken');
+}
