@@ -2,9 +2,9 @@
 
 package kernel
 
-// gemmPanel multiplies the tiles by n columns of B, n at most 16: whole tiles in one call, then the rows that are left.
+// gemmPanel multiplies the tiles by n columns of B, n at most 16: whole tiles in one call, then the rows that are left. B is a packed panel where n is below 16.
 func gemmPanel(c []float32, ldc, n int, t gemmTiles, b []float32, bs, k int, load bool) {
-	if !useAVX2 || n < Panel && bs != Panel {
+	if !useAVX2 {
 		gemmPanelGeneric(c, ldc, n, t, b, bs, k, load)
 		return
 	}

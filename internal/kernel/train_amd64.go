@@ -48,3 +48,73 @@ func gemmTiles6(dst *float32, step int, src *float32, stride int, n int, tiles i
 //
 //go:noescape
 func gemmTurn16(dst *float32, src *float32, stride int, eights int)
+
+// softmaxRowAVX2 replaces x by e^(x-max), n a multiple of 16, at least 16; stats gets 16 lanes of sums, then the maximum.
+//
+//go:noescape
+func softmaxRowAVX2(x *float32, n int, stats *float32)
+
+// softmaxBackAVX2 writes p = e^(s-lse) to s and p*(dp-d) to dp. n is a multiple of 8, at least 8.
+//
+//go:noescape
+func softmaxBackAVX2(s *float32, dp *float32, n int, lse float32, d float32)
+
+// dotLanesAVX2 adds x*y to 32 lanes; n is a multiple of 32, at least 32.
+//
+//go:noescape
+func dotLanesAVX2(s *float32, x *float32, y *float32, n int)
+
+// rmsRowsAVX2 writes x/rms(x)*gain of rows, strides in bytes, n a multiple of 32, at least 32, and 1/rms of each row.
+//
+//go:noescape
+func rmsRowsAVX2(dst *float32, ldd int, x *float32, ldx int, gain *float32, n int, rows int, eps float32, inv *float32)
+
+// rmsBackRowsAVX2 adds the gradient of x, or writes it where add is 0, and adds that of the gain; strides in bytes, n a multiple of 32, at least 32.
+//
+//go:noescape
+func rmsBackRowsAVX2(dx *float32, lddx int, dgain *float32, dy *float32, lddy int, x *float32, ldx int, gain *float32, inv *float32, n int, rows int, add int)
+
+// relu2BackAVX2 writes 2*max(0, x)*dy. n is a multiple of 8, at least 8.
+//
+//go:noescape
+func relu2BackAVX2(dx *float32, dy *float32, x *float32, n int)
+
+// geluBackAVX2 writes the derivative of the tanh form of GELU at x, times dy. n is a multiple of 8, at least 8.
+//
+//go:noescape
+func geluBackAVX2(dx *float32, dy *float32, x *float32, n int)
+
+// swiGLUBackAVX2 writes the gradients of silu(gate)*up. n is a multiple of 8, at least 8.
+//
+//go:noescape
+func swiGLUBackAVX2(dgate *float32, dup *float32, dy *float32, gate *float32, up *float32, n int)
+
+// addScaledAVX2 adds x*s. n is a multiple of 8, at least 8.
+//
+//go:noescape
+func addScaledAVX2(dst *float32, x *float32, n int, s float32)
+
+// addProductAVX2 adds a*b. n is a multiple of 8, at least 8.
+//
+//go:noescape
+func addProductAVX2(dst *float32, a *float32, b *float32, n int)
+
+// lerpAVX2 moves dst towards x by the share t. n is a multiple of 8, at least 8.
+//
+//go:noescape
+func lerpAVX2(dst *float32, x *float32, n int, t float32)
+
+// capTanhAVX2 replaces x by limit*tanh(x*inv). n is a multiple of 8, at least 8.
+//
+//go:noescape
+func capTanhAVX2(x *float32, n int, limit float32, inv float32)
+
+// capBackAVX2 multiplies dx by 1-(y*inv)^2. n is a multiple of 8, at least 8.
+//
+//go:noescape
+func capBackAVX2(dx *float32, y *float32, n int, inv float32)
+
+// adamWAVX2 steps n parameters, a multiple of 8, at least 8; s holds the twelve constants of adamWConstants.
+//
+//go:noescape
+func adamWAVX2(w *float32, grad *float32, m *float32, v *float32, n int, s *float32)

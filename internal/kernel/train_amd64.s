@@ -1027,3 +1027,979 @@ eight:
 	JNE          eight
 	VZEROUPPER
 	RET
+
+// func softmaxRowAVX2(x *float32, n int, stats *float32)
+// Requires: AVX, AVX2
+TEXT ·softmaxRowAVX2(SB), NOSPLIT, $0-24
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    stats+16(FP), DX
+	VMOVUPS negInf<>+0(SB), Y0
+	VXORPS  Y2, Y2, Y2
+	VMOVUPS negInf<>+0(SB), Y1
+	VXORPS  Y3, Y3, Y3
+	MOVQ    AX, BX
+	MOVQ    CX, SI
+
+max:
+	VMOVUPS      (BX), Y4
+	VMAXPS       Y0, Y4, Y0
+	VMOVUPS      32(BX), Y4
+	VMAXPS       Y1, Y4, Y1
+	ADDQ         $0x40, BX
+	SUBQ         $0x10, SI
+	JNE          max
+	VMAXPS       Y0, Y1, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMAXPS       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VMAXPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VMAXPS       X1, X0, X0
+	VMOVSS       X0, 64(DX)
+	VBROADCASTSS X0, Y0
+
+exp:
+	VMOVUPS   (AX), Y1
+	VSUBPS    Y0, Y1, Y1
+	VMAXPS    expLow<>+0(SB), Y1, Y4
+	VMINPS    expHigh<>+0(SB), Y4, Y4
+	VMULPS    log2e<>+0(SB), Y4, Y5
+	VADDPS    expMagic<>+0(SB), Y5, Y5
+	VSUBPS    expMagic<>+0(SB), Y5, Y6
+	VMULPS    ln2Hi<>+0(SB), Y6, Y7
+	VSUBPS    Y7, Y4, Y7
+	VMULPS    ln2Lo<>+0(SB), Y6, Y6
+	VSUBPS    Y6, Y7, Y7
+	VMULPS    expC0<>+0(SB), Y7, Y8
+	VADDPS    expC1<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC2<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC3<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC4<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC5<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y7, Y6
+	VMULPS    Y6, Y8, Y8
+	VADDPS    Y7, Y8, Y8
+	VADDPS    one<>+0(SB), Y8, Y8
+	VPADDD    expBias<>+0(SB), Y5, Y5
+	VPSLLD    $0x17, Y5, Y5
+	VMULPS    Y5, Y8, Y8
+	VCMPPS    $0x11, expLow<>+0(SB), Y1, Y4
+	VANDNPS   Y8, Y4, Y8
+	VCMPPS    $0x1e, expHigh<>+0(SB), Y1, Y4
+	VBLENDVPS Y4, posInf<>+0(SB), Y8, Y8
+	VCMPPS    $0x03, Y1, Y1, Y4
+	VBLENDVPS Y4, Y1, Y8, Y8
+	VMOVUPS   Y8, (AX)
+	VADDPS    Y8, Y2, Y2
+	VMOVUPS   32(AX), Y1
+	VSUBPS    Y0, Y1, Y1
+	VMAXPS    expLow<>+0(SB), Y1, Y4
+	VMINPS    expHigh<>+0(SB), Y4, Y4
+	VMULPS    log2e<>+0(SB), Y4, Y5
+	VADDPS    expMagic<>+0(SB), Y5, Y5
+	VSUBPS    expMagic<>+0(SB), Y5, Y6
+	VMULPS    ln2Hi<>+0(SB), Y6, Y7
+	VSUBPS    Y7, Y4, Y7
+	VMULPS    ln2Lo<>+0(SB), Y6, Y6
+	VSUBPS    Y6, Y7, Y7
+	VMULPS    expC0<>+0(SB), Y7, Y8
+	VADDPS    expC1<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC2<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC3<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC4<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC5<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y7, Y6
+	VMULPS    Y6, Y8, Y8
+	VADDPS    Y7, Y8, Y8
+	VADDPS    one<>+0(SB), Y8, Y8
+	VPADDD    expBias<>+0(SB), Y5, Y5
+	VPSLLD    $0x17, Y5, Y5
+	VMULPS    Y5, Y8, Y8
+	VCMPPS    $0x11, expLow<>+0(SB), Y1, Y4
+	VANDNPS   Y8, Y4, Y8
+	VCMPPS    $0x1e, expHigh<>+0(SB), Y1, Y4
+	VBLENDVPS Y4, posInf<>+0(SB), Y8, Y8
+	VCMPPS    $0x03, Y1, Y1, Y4
+	VBLENDVPS Y4, Y1, Y8, Y8
+	VMOVUPS   Y8, 32(AX)
+	VADDPS    Y8, Y3, Y3
+	ADDQ      $0x40, AX
+	SUBQ      $0x10, CX
+	JNE       exp
+	VMOVUPS   Y2, (DX)
+	VMOVUPS   Y3, 32(DX)
+	VZEROUPPER
+	RET
+
+DATA negInf<>+0(SB)/4, $0xff800000
+DATA negInf<>+4(SB)/4, $0xff800000
+DATA negInf<>+8(SB)/4, $0xff800000
+DATA negInf<>+12(SB)/4, $0xff800000
+DATA negInf<>+16(SB)/4, $0xff800000
+DATA negInf<>+20(SB)/4, $0xff800000
+DATA negInf<>+24(SB)/4, $0xff800000
+DATA negInf<>+28(SB)/4, $0xff800000
+GLOBL negInf<>(SB), RODATA|NOPTR, $32
+
+DATA expLow<>+0(SB)/4, $0xc2ae0000
+DATA expLow<>+4(SB)/4, $0xc2ae0000
+DATA expLow<>+8(SB)/4, $0xc2ae0000
+DATA expLow<>+12(SB)/4, $0xc2ae0000
+DATA expLow<>+16(SB)/4, $0xc2ae0000
+DATA expLow<>+20(SB)/4, $0xc2ae0000
+DATA expLow<>+24(SB)/4, $0xc2ae0000
+DATA expLow<>+28(SB)/4, $0xc2ae0000
+GLOBL expLow<>(SB), RODATA|NOPTR, $32
+
+DATA expHigh<>+0(SB)/4, $0x42b00000
+DATA expHigh<>+4(SB)/4, $0x42b00000
+DATA expHigh<>+8(SB)/4, $0x42b00000
+DATA expHigh<>+12(SB)/4, $0x42b00000
+DATA expHigh<>+16(SB)/4, $0x42b00000
+DATA expHigh<>+20(SB)/4, $0x42b00000
+DATA expHigh<>+24(SB)/4, $0x42b00000
+DATA expHigh<>+28(SB)/4, $0x42b00000
+GLOBL expHigh<>(SB), RODATA|NOPTR, $32
+
+DATA log2e<>+0(SB)/4, $0x3fb8aa3b
+DATA log2e<>+4(SB)/4, $0x3fb8aa3b
+DATA log2e<>+8(SB)/4, $0x3fb8aa3b
+DATA log2e<>+12(SB)/4, $0x3fb8aa3b
+DATA log2e<>+16(SB)/4, $0x3fb8aa3b
+DATA log2e<>+20(SB)/4, $0x3fb8aa3b
+DATA log2e<>+24(SB)/4, $0x3fb8aa3b
+DATA log2e<>+28(SB)/4, $0x3fb8aa3b
+GLOBL log2e<>(SB), RODATA|NOPTR, $32
+
+DATA expMagic<>+0(SB)/4, $0x4b400000
+DATA expMagic<>+4(SB)/4, $0x4b400000
+DATA expMagic<>+8(SB)/4, $0x4b400000
+DATA expMagic<>+12(SB)/4, $0x4b400000
+DATA expMagic<>+16(SB)/4, $0x4b400000
+DATA expMagic<>+20(SB)/4, $0x4b400000
+DATA expMagic<>+24(SB)/4, $0x4b400000
+DATA expMagic<>+28(SB)/4, $0x4b400000
+GLOBL expMagic<>(SB), RODATA|NOPTR, $32
+
+DATA ln2Hi<>+0(SB)/4, $0x3f318000
+DATA ln2Hi<>+4(SB)/4, $0x3f318000
+DATA ln2Hi<>+8(SB)/4, $0x3f318000
+DATA ln2Hi<>+12(SB)/4, $0x3f318000
+DATA ln2Hi<>+16(SB)/4, $0x3f318000
+DATA ln2Hi<>+20(SB)/4, $0x3f318000
+DATA ln2Hi<>+24(SB)/4, $0x3f318000
+DATA ln2Hi<>+28(SB)/4, $0x3f318000
+GLOBL ln2Hi<>(SB), RODATA|NOPTR, $32
+
+DATA ln2Lo<>+0(SB)/4, $0xb95e8083
+DATA ln2Lo<>+4(SB)/4, $0xb95e8083
+DATA ln2Lo<>+8(SB)/4, $0xb95e8083
+DATA ln2Lo<>+12(SB)/4, $0xb95e8083
+DATA ln2Lo<>+16(SB)/4, $0xb95e8083
+DATA ln2Lo<>+20(SB)/4, $0xb95e8083
+DATA ln2Lo<>+24(SB)/4, $0xb95e8083
+DATA ln2Lo<>+28(SB)/4, $0xb95e8083
+GLOBL ln2Lo<>(SB), RODATA|NOPTR, $32
+
+DATA expC0<>+0(SB)/4, $0x39506967
+DATA expC0<>+4(SB)/4, $0x39506967
+DATA expC0<>+8(SB)/4, $0x39506967
+DATA expC0<>+12(SB)/4, $0x39506967
+DATA expC0<>+16(SB)/4, $0x39506967
+DATA expC0<>+20(SB)/4, $0x39506967
+DATA expC0<>+24(SB)/4, $0x39506967
+DATA expC0<>+28(SB)/4, $0x39506967
+GLOBL expC0<>(SB), RODATA|NOPTR, $32
+
+DATA expC1<>+0(SB)/4, $0x3ab743ce
+DATA expC1<>+4(SB)/4, $0x3ab743ce
+DATA expC1<>+8(SB)/4, $0x3ab743ce
+DATA expC1<>+12(SB)/4, $0x3ab743ce
+DATA expC1<>+16(SB)/4, $0x3ab743ce
+DATA expC1<>+20(SB)/4, $0x3ab743ce
+DATA expC1<>+24(SB)/4, $0x3ab743ce
+DATA expC1<>+28(SB)/4, $0x3ab743ce
+GLOBL expC1<>(SB), RODATA|NOPTR, $32
+
+DATA expC2<>+0(SB)/4, $0x3c088908
+DATA expC2<>+4(SB)/4, $0x3c088908
+DATA expC2<>+8(SB)/4, $0x3c088908
+DATA expC2<>+12(SB)/4, $0x3c088908
+DATA expC2<>+16(SB)/4, $0x3c088908
+DATA expC2<>+20(SB)/4, $0x3c088908
+DATA expC2<>+24(SB)/4, $0x3c088908
+DATA expC2<>+28(SB)/4, $0x3c088908
+GLOBL expC2<>(SB), RODATA|NOPTR, $32
+
+DATA expC3<>+0(SB)/4, $0x3d2aa9c1
+DATA expC3<>+4(SB)/4, $0x3d2aa9c1
+DATA expC3<>+8(SB)/4, $0x3d2aa9c1
+DATA expC3<>+12(SB)/4, $0x3d2aa9c1
+DATA expC3<>+16(SB)/4, $0x3d2aa9c1
+DATA expC3<>+20(SB)/4, $0x3d2aa9c1
+DATA expC3<>+24(SB)/4, $0x3d2aa9c1
+DATA expC3<>+28(SB)/4, $0x3d2aa9c1
+GLOBL expC3<>(SB), RODATA|NOPTR, $32
+
+DATA expC4<>+0(SB)/4, $0x3e2aaaaa
+DATA expC4<>+4(SB)/4, $0x3e2aaaaa
+DATA expC4<>+8(SB)/4, $0x3e2aaaaa
+DATA expC4<>+12(SB)/4, $0x3e2aaaaa
+DATA expC4<>+16(SB)/4, $0x3e2aaaaa
+DATA expC4<>+20(SB)/4, $0x3e2aaaaa
+DATA expC4<>+24(SB)/4, $0x3e2aaaaa
+DATA expC4<>+28(SB)/4, $0x3e2aaaaa
+GLOBL expC4<>(SB), RODATA|NOPTR, $32
+
+DATA expC5<>+0(SB)/4, $0x3f000000
+DATA expC5<>+4(SB)/4, $0x3f000000
+DATA expC5<>+8(SB)/4, $0x3f000000
+DATA expC5<>+12(SB)/4, $0x3f000000
+DATA expC5<>+16(SB)/4, $0x3f000000
+DATA expC5<>+20(SB)/4, $0x3f000000
+DATA expC5<>+24(SB)/4, $0x3f000000
+DATA expC5<>+28(SB)/4, $0x3f000000
+GLOBL expC5<>(SB), RODATA|NOPTR, $32
+
+DATA one<>+0(SB)/4, $0x3f800000
+DATA one<>+4(SB)/4, $0x3f800000
+DATA one<>+8(SB)/4, $0x3f800000
+DATA one<>+12(SB)/4, $0x3f800000
+DATA one<>+16(SB)/4, $0x3f800000
+DATA one<>+20(SB)/4, $0x3f800000
+DATA one<>+24(SB)/4, $0x3f800000
+DATA one<>+28(SB)/4, $0x3f800000
+GLOBL one<>(SB), RODATA|NOPTR, $32
+
+DATA expBias<>+0(SB)/4, $0xb4c0007f
+DATA expBias<>+4(SB)/4, $0xb4c0007f
+DATA expBias<>+8(SB)/4, $0xb4c0007f
+DATA expBias<>+12(SB)/4, $0xb4c0007f
+DATA expBias<>+16(SB)/4, $0xb4c0007f
+DATA expBias<>+20(SB)/4, $0xb4c0007f
+DATA expBias<>+24(SB)/4, $0xb4c0007f
+DATA expBias<>+28(SB)/4, $0xb4c0007f
+GLOBL expBias<>(SB), RODATA|NOPTR, $32
+
+DATA posInf<>+0(SB)/4, $0x7f800000
+DATA posInf<>+4(SB)/4, $0x7f800000
+DATA posInf<>+8(SB)/4, $0x7f800000
+DATA posInf<>+12(SB)/4, $0x7f800000
+DATA posInf<>+16(SB)/4, $0x7f800000
+DATA posInf<>+20(SB)/4, $0x7f800000
+DATA posInf<>+24(SB)/4, $0x7f800000
+DATA posInf<>+28(SB)/4, $0x7f800000
+GLOBL posInf<>(SB), RODATA|NOPTR, $32
+
+// func softmaxBackAVX2(s *float32, dp *float32, n int, lse float32, d float32)
+// Requires: AVX, AVX2
+TEXT ·softmaxBackAVX2(SB), NOSPLIT, $0-32
+	MOVQ         s+0(FP), AX
+	MOVQ         dp+8(FP), CX
+	MOVQ         n+16(FP), DX
+	XORQ         BX, BX
+	VBROADCASTSS lse+24(FP), Y0
+	VBROADCASTSS d+28(FP), Y1
+
+loop:
+	VMOVUPS   (AX)(BX*4), Y2
+	VSUBPS    Y0, Y2, Y2
+	VMAXPS    expLow<>+0(SB), Y2, Y3
+	VMINPS    expHigh<>+0(SB), Y3, Y3
+	VMULPS    log2e<>+0(SB), Y3, Y4
+	VADDPS    expMagic<>+0(SB), Y4, Y4
+	VSUBPS    expMagic<>+0(SB), Y4, Y5
+	VMULPS    ln2Hi<>+0(SB), Y5, Y6
+	VSUBPS    Y6, Y3, Y6
+	VMULPS    ln2Lo<>+0(SB), Y5, Y5
+	VSUBPS    Y5, Y6, Y6
+	VMULPS    expC0<>+0(SB), Y6, Y7
+	VADDPS    expC1<>+0(SB), Y7, Y7
+	VMULPS    Y6, Y7, Y7
+	VADDPS    expC2<>+0(SB), Y7, Y7
+	VMULPS    Y6, Y7, Y7
+	VADDPS    expC3<>+0(SB), Y7, Y7
+	VMULPS    Y6, Y7, Y7
+	VADDPS    expC4<>+0(SB), Y7, Y7
+	VMULPS    Y6, Y7, Y7
+	VADDPS    expC5<>+0(SB), Y7, Y7
+	VMULPS    Y6, Y6, Y5
+	VMULPS    Y5, Y7, Y7
+	VADDPS    Y6, Y7, Y7
+	VADDPS    one<>+0(SB), Y7, Y7
+	VPADDD    expBias<>+0(SB), Y4, Y4
+	VPSLLD    $0x17, Y4, Y4
+	VMULPS    Y4, Y7, Y7
+	VCMPPS    $0x11, expLow<>+0(SB), Y2, Y3
+	VANDNPS   Y7, Y3, Y7
+	VCMPPS    $0x1e, expHigh<>+0(SB), Y2, Y3
+	VBLENDVPS Y3, posInf<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y2, Y2, Y3
+	VBLENDVPS Y3, Y2, Y7, Y7
+	VMOVUPS   (CX)(BX*4), Y2
+	VMOVUPS   Y7, (AX)(BX*4)
+	VSUBPS    Y1, Y2, Y2
+	VMULPS    Y7, Y2, Y2
+	VMOVUPS   Y2, (CX)(BX*4)
+	ADDQ      $0x08, BX
+	CMPQ      BX, DX
+	JL        loop
+	VZEROUPPER
+	RET
+
+// func dotLanesAVX2(s *float32, x *float32, y *float32, n int)
+// Requires: AVX
+TEXT ·dotLanesAVX2(SB), NOSPLIT, $0-32
+	MOVQ    s+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    y+16(FP), DX
+	MOVQ    n+24(FP), BX
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+
+loop:
+	VMOVUPS (CX), Y4
+	VMULPS  (DX), Y4, Y4
+	VADDPS  Y4, Y0, Y0
+	VMOVUPS 32(CX), Y4
+	VMULPS  32(DX), Y4, Y4
+	VADDPS  Y4, Y1, Y1
+	VMOVUPS 64(CX), Y4
+	VMULPS  64(DX), Y4, Y4
+	VADDPS  Y4, Y2, Y2
+	VMOVUPS 96(CX), Y4
+	VMULPS  96(DX), Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	SUBQ    $-128, CX
+	SUBQ    $-128, DX
+	SUBQ    $0x20, BX
+	JNE     loop
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VZEROUPPER
+	RET
+
+// func rmsRowsAVX2(dst *float32, ldd int, x *float32, ldx int, gain *float32, n int, rows int, eps float32, inv *float32)
+// Requires: AVX, AVX2
+TEXT ·rmsRowsAVX2(SB), NOSPLIT, $0-72
+	MOVQ       dst+0(FP), AX
+	MOVQ       ldd+8(FP), CX
+	MOVQ       x+16(FP), DX
+	MOVQ       ldx+24(FP), BX
+	MOVQ       gain+32(FP), SI
+	MOVQ       n+40(FP), DI
+	MOVQ       rows+48(FP), R8
+	MOVQ       inv+64(FP), R9
+	VXORPS     X0, X0, X0
+	VCVTSI2SSQ DI, X0, X0
+
+row:
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	XORQ   R10, R10
+
+squares:
+	VMOVUPS      (DX)(R10*4), Y5
+	VMULPS       Y5, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VMOVUPS      32(DX)(R10*4), Y5
+	VMULPS       Y5, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VMOVUPS      64(DX)(R10*4), Y5
+	VMULPS       Y5, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	VMOVUPS      96(DX)(R10*4), Y5
+	VMULPS       Y5, Y5, Y5
+	VADDPS       Y5, Y4, Y4
+	ADDQ         $0x20, R10
+	CMPQ         R10, DI
+	JL           squares
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDPS       X2, X1, X1
+	VDIVSS       X0, X1, X1
+	VADDSS       eps+56(FP), X1, X1
+	VSQRTSS      X1, X1, X1
+	VMOVSS       one<>+0(SB), X2
+	VDIVSS       X1, X2, X1
+	VMOVSS       X1, (R9)
+	VBROADCASTSS X1, Y1
+	XORQ         R10, R10
+
+scale:
+	VMOVUPS (DX)(R10*4), Y2
+	VMULPS  Y1, Y2, Y2
+	VMULPS  (SI)(R10*4), Y2, Y2
+	VMOVUPS Y2, (AX)(R10*4)
+	VMOVUPS 32(DX)(R10*4), Y2
+	VMULPS  Y1, Y2, Y2
+	VMULPS  32(SI)(R10*4), Y2, Y2
+	VMOVUPS Y2, 32(AX)(R10*4)
+	ADDQ    $0x10, R10
+	CMPQ    R10, DI
+	JL      scale
+	ADDQ    CX, AX
+	ADDQ    BX, DX
+	ADDQ    $0x04, R9
+	DECQ    R8
+	JNE     row
+	VZEROUPPER
+	RET
+
+// func rmsBackRowsAVX2(dx *float32, lddx int, dgain *float32, dy *float32, lddy int, x *float32, ldx int, gain *float32, inv *float32, n int, rows int, add int)
+// Requires: AVX, AVX2
+TEXT ·rmsBackRowsAVX2(SB), NOSPLIT, $0-96
+	MOVQ       dx+0(FP), AX
+	MOVQ       dgain+16(FP), CX
+	MOVQ       dy+24(FP), DX
+	MOVQ       x+40(FP), BX
+	MOVQ       gain+56(FP), SI
+	MOVQ       inv+64(FP), DI
+	MOVQ       n+72(FP), R8
+	VXORPS     X0, X0, X0
+	VCVTSI2SSQ R8, X0, X0
+
+row:
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	XORQ   R9, R9
+
+dot:
+	VMOVUPS      (DX)(R9*4), Y5
+	VMULPS       (SI)(R9*4), Y5, Y5
+	VMULPS       (BX)(R9*4), Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VMOVUPS      32(DX)(R9*4), Y5
+	VMULPS       32(SI)(R9*4), Y5, Y5
+	VMULPS       32(BX)(R9*4), Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VMOVUPS      64(DX)(R9*4), Y5
+	VMULPS       64(SI)(R9*4), Y5, Y5
+	VMULPS       64(BX)(R9*4), Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	VMOVUPS      96(DX)(R9*4), Y5
+	VMULPS       96(SI)(R9*4), Y5, Y5
+	VMULPS       96(BX)(R9*4), Y5, Y5
+	VADDPS       Y5, Y4, Y4
+	ADDQ         $0x20, R9
+	CMPQ         R9, R8
+	JL           dot
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDPS       X2, X1, X1
+	VMOVSS       (DI), X2
+	VMULSS       X2, X2, X3
+	VMULSS       X2, X3, X3
+	VDIVSS       X0, X3, X3
+	VMULSS       X1, X3, X3
+	VBROADCASTSS X3, Y3
+	VBROADCASTSS X2, Y1
+	CMPQ         add+88(FP), $0x00
+	JE           set
+	XORQ         R9, R9
+
+add:
+	VMOVUPS (BX)(R9*4), Y2
+	VMOVUPS (DX)(R9*4), Y4
+	VMULPS  Y1, Y2, Y5
+	VMULPS  Y4, Y5, Y5
+	VADDPS  (CX)(R9*4), Y5, Y5
+	VMOVUPS Y5, (CX)(R9*4)
+	VMULPS  (SI)(R9*4), Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VMULPS  Y3, Y2, Y2
+	VSUBPS  Y2, Y4, Y4
+	VADDPS  (AX)(R9*4), Y4, Y4
+	VMOVUPS Y4, (AX)(R9*4)
+	VMOVUPS 32(BX)(R9*4), Y2
+	VMOVUPS 32(DX)(R9*4), Y4
+	VMULPS  Y1, Y2, Y5
+	VMULPS  Y4, Y5, Y5
+	VADDPS  32(CX)(R9*4), Y5, Y5
+	VMOVUPS Y5, 32(CX)(R9*4)
+	VMULPS  32(SI)(R9*4), Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VMULPS  Y3, Y2, Y2
+	VSUBPS  Y2, Y4, Y4
+	VADDPS  32(AX)(R9*4), Y4, Y4
+	VMOVUPS Y4, 32(AX)(R9*4)
+	ADDQ    $0x10, R9
+	CMPQ    R9, R8
+	JL      add
+	JMP     next
+
+set:
+	XORQ R9, R9
+
+write:
+	VMOVUPS (BX)(R9*4), Y2
+	VMOVUPS (DX)(R9*4), Y4
+	VMULPS  Y1, Y2, Y5
+	VMULPS  Y4, Y5, Y5
+	VADDPS  (CX)(R9*4), Y5, Y5
+	VMOVUPS Y5, (CX)(R9*4)
+	VMULPS  (SI)(R9*4), Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VMULPS  Y3, Y2, Y2
+	VSUBPS  Y2, Y4, Y4
+	VMOVUPS Y4, (AX)(R9*4)
+	VMOVUPS 32(BX)(R9*4), Y2
+	VMOVUPS 32(DX)(R9*4), Y4
+	VMULPS  Y1, Y2, Y5
+	VMULPS  Y4, Y5, Y5
+	VADDPS  32(CX)(R9*4), Y5, Y5
+	VMOVUPS Y5, 32(CX)(R9*4)
+	VMULPS  32(SI)(R9*4), Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VMULPS  Y3, Y2, Y2
+	VSUBPS  Y2, Y4, Y4
+	VMOVUPS Y4, 32(AX)(R9*4)
+	ADDQ    $0x10, R9
+	CMPQ    R9, R8
+	JL      write
+
+next:
+	ADDQ lddx+8(FP), AX
+	ADDQ lddy+32(FP), DX
+	ADDQ ldx+48(FP), BX
+	ADDQ $0x04, DI
+	DECQ rows+80(FP)
+	JNE  row
+	VZEROUPPER
+	RET
+
+// func relu2BackAVX2(dx *float32, dy *float32, x *float32, n int)
+// Requires: AVX
+TEXT ·relu2BackAVX2(SB), NOSPLIT, $0-32
+	MOVQ dx+0(FP), AX
+	MOVQ dy+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ n+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (DX)(SI*4), Y0
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y0
+	VADDPS  Y0, Y0, Y0
+	VMULPS  (CX)(SI*4), Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	CMPQ    SI, BX
+	JL      loop
+	VZEROUPPER
+	RET
+
+// func geluBackAVX2(dx *float32, dy *float32, x *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·geluBackAVX2(SB), NOSPLIT, $0-32
+	MOVQ dx+0(FP), AX
+	MOVQ dy+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ n+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS   (DX)(SI*4), Y0
+	VMULPS    Y0, Y0, Y1
+	VMULPS    Y0, Y1, Y2
+	VMULPS    geluCube<>+0(SB), Y2, Y2
+	VADDPS    Y0, Y2, Y2
+	VMULPS    geluScale<>+0(SB), Y2, Y2
+	VMULPS    geluCube3<>+0(SB), Y1, Y1
+	VADDPS    one<>+0(SB), Y1, Y1
+	VMULPS    geluScale<>+0(SB), Y1, Y1
+	VMOVUPS   one<>+0(SB), Y3
+	VXORPS    signBit<>+0(SB), Y2, Y2
+	VMAXPS    expLow<>+0(SB), Y2, Y4
+	VMINPS    expHigh<>+0(SB), Y4, Y4
+	VMULPS    log2e<>+0(SB), Y4, Y5
+	VADDPS    expMagic<>+0(SB), Y5, Y5
+	VSUBPS    expMagic<>+0(SB), Y5, Y6
+	VMULPS    ln2Hi<>+0(SB), Y6, Y7
+	VSUBPS    Y7, Y4, Y7
+	VMULPS    ln2Lo<>+0(SB), Y6, Y6
+	VSUBPS    Y6, Y7, Y7
+	VMULPS    expC0<>+0(SB), Y7, Y8
+	VADDPS    expC1<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC2<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC3<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC4<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC5<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y7, Y6
+	VMULPS    Y6, Y8, Y8
+	VADDPS    Y7, Y8, Y8
+	VADDPS    one<>+0(SB), Y8, Y8
+	VPADDD    expBias<>+0(SB), Y5, Y5
+	VPSLLD    $0x17, Y5, Y5
+	VMULPS    Y5, Y8, Y8
+	VCMPPS    $0x11, expLow<>+0(SB), Y2, Y4
+	VANDNPS   Y8, Y4, Y8
+	VCMPPS    $0x1e, expHigh<>+0(SB), Y2, Y4
+	VBLENDVPS Y4, posInf<>+0(SB), Y8, Y8
+	VCMPPS    $0x03, Y2, Y2, Y4
+	VBLENDVPS Y4, Y2, Y8, Y8
+	VADDPS    one<>+0(SB), Y8, Y8
+	VDIVPS    Y8, Y3, Y8
+	VMOVUPS   one<>+0(SB), Y2
+	VSUBPS    Y8, Y2, Y2
+	VMULPS    Y8, Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VADDPS    Y8, Y2, Y2
+	VMULPS    (CX)(SI*4), Y2, Y2
+	VMOVUPS   Y2, (AX)(SI*4)
+	ADDQ      $0x08, SI
+	CMPQ      SI, BX
+	JL        loop
+	VZEROUPPER
+	RET
+
+DATA geluCube<>+0(SB)/4, $0x3d372713
+DATA geluCube<>+4(SB)/4, $0x3d372713
+DATA geluCube<>+8(SB)/4, $0x3d372713
+DATA geluCube<>+12(SB)/4, $0x3d372713
+DATA geluCube<>+16(SB)/4, $0x3d372713
+DATA geluCube<>+20(SB)/4, $0x3d372713
+DATA geluCube<>+24(SB)/4, $0x3d372713
+DATA geluCube<>+28(SB)/4, $0x3d372713
+GLOBL geluCube<>(SB), RODATA|NOPTR, $32
+
+DATA geluScale<>+0(SB)/4, $0x3fcc422a
+DATA geluScale<>+4(SB)/4, $0x3fcc422a
+DATA geluScale<>+8(SB)/4, $0x3fcc422a
+DATA geluScale<>+12(SB)/4, $0x3fcc422a
+DATA geluScale<>+16(SB)/4, $0x3fcc422a
+DATA geluScale<>+20(SB)/4, $0x3fcc422a
+DATA geluScale<>+24(SB)/4, $0x3fcc422a
+DATA geluScale<>+28(SB)/4, $0x3fcc422a
+GLOBL geluScale<>(SB), RODATA|NOPTR, $32
+
+DATA geluCube3<>+0(SB)/4, $0x3e095d4f
+DATA geluCube3<>+4(SB)/4, $0x3e095d4f
+DATA geluCube3<>+8(SB)/4, $0x3e095d4f
+DATA geluCube3<>+12(SB)/4, $0x3e095d4f
+DATA geluCube3<>+16(SB)/4, $0x3e095d4f
+DATA geluCube3<>+20(SB)/4, $0x3e095d4f
+DATA geluCube3<>+24(SB)/4, $0x3e095d4f
+DATA geluCube3<>+28(SB)/4, $0x3e095d4f
+GLOBL geluCube3<>(SB), RODATA|NOPTR, $32
+
+DATA signBit<>+0(SB)/4, $0x80000000
+DATA signBit<>+4(SB)/4, $0x80000000
+DATA signBit<>+8(SB)/4, $0x80000000
+DATA signBit<>+12(SB)/4, $0x80000000
+DATA signBit<>+16(SB)/4, $0x80000000
+DATA signBit<>+20(SB)/4, $0x80000000
+DATA signBit<>+24(SB)/4, $0x80000000
+DATA signBit<>+28(SB)/4, $0x80000000
+GLOBL signBit<>(SB), RODATA|NOPTR, $32
+
+// func swiGLUBackAVX2(dgate *float32, dup *float32, dy *float32, gate *float32, up *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·swiGLUBackAVX2(SB), NOSPLIT, $0-48
+	MOVQ dgate+0(FP), AX
+	MOVQ dup+8(FP), CX
+	MOVQ dy+16(FP), DX
+	MOVQ gate+24(FP), BX
+	MOVQ up+32(FP), SI
+	MOVQ n+40(FP), DI
+	XORQ R8, R8
+
+loop:
+	VMOVUPS   (BX)(R8*4), Y0
+	VMOVUPS   one<>+0(SB), Y1
+	VXORPS    signBit<>+0(SB), Y0, Y2
+	VMAXPS    expLow<>+0(SB), Y2, Y3
+	VMINPS    expHigh<>+0(SB), Y3, Y3
+	VMULPS    log2e<>+0(SB), Y3, Y4
+	VADDPS    expMagic<>+0(SB), Y4, Y4
+	VSUBPS    expMagic<>+0(SB), Y4, Y5
+	VMULPS    ln2Hi<>+0(SB), Y5, Y6
+	VSUBPS    Y6, Y3, Y6
+	VMULPS    ln2Lo<>+0(SB), Y5, Y5
+	VSUBPS    Y5, Y6, Y6
+	VMULPS    expC0<>+0(SB), Y6, Y7
+	VADDPS    expC1<>+0(SB), Y7, Y7
+	VMULPS    Y6, Y7, Y7
+	VADDPS    expC2<>+0(SB), Y7, Y7
+	VMULPS    Y6, Y7, Y7
+	VADDPS    expC3<>+0(SB), Y7, Y7
+	VMULPS    Y6, Y7, Y7
+	VADDPS    expC4<>+0(SB), Y7, Y7
+	VMULPS    Y6, Y7, Y7
+	VADDPS    expC5<>+0(SB), Y7, Y7
+	VMULPS    Y6, Y6, Y5
+	VMULPS    Y5, Y7, Y7
+	VADDPS    Y6, Y7, Y7
+	VADDPS    one<>+0(SB), Y7, Y7
+	VPADDD    expBias<>+0(SB), Y4, Y4
+	VPSLLD    $0x17, Y4, Y4
+	VMULPS    Y4, Y7, Y7
+	VCMPPS    $0x11, expLow<>+0(SB), Y2, Y3
+	VANDNPS   Y7, Y3, Y7
+	VCMPPS    $0x1e, expHigh<>+0(SB), Y2, Y3
+	VBLENDVPS Y3, posInf<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y2, Y2, Y3
+	VBLENDVPS Y3, Y2, Y7, Y7
+	VADDPS    one<>+0(SB), Y7, Y7
+	VDIVPS    Y7, Y1, Y7
+	VMOVUPS   (DX)(R8*4), Y2
+	VMOVUPS   one<>+0(SB), Y1
+	VSUBPS    Y7, Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VADDPS    one<>+0(SB), Y1, Y1
+	VMULPS    Y7, Y1, Y1
+	VMULPS    Y0, Y7, Y7
+	VMULPS    Y2, Y7, Y7
+	VMULPS    (SI)(R8*4), Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y7, (CX)(R8*4)
+	VMOVUPS   Y2, (AX)(R8*4)
+	ADDQ      $0x08, R8
+	CMPQ      R8, DI
+	JL        loop
+	VZEROUPPER
+	RET
+
+// func addScaledAVX2(dst *float32, x *float32, n int, s float32)
+// Requires: AVX
+TEXT ·addScaledAVX2(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	XORQ         BX, BX
+	VBROADCASTSS s+24(FP), Y0
+
+loop:
+	VMOVUPS (CX)(BX*4), Y1
+	VMULPS  Y0, Y1, Y1
+	VADDPS  (AX)(BX*4), Y1, Y1
+	VMOVUPS Y1, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, DX
+	JL      loop
+	VZEROUPPER
+	RET
+
+// func addProductAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·addProductAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*4), Y0
+	VMULPS  (DX)(SI*4), Y0, Y0
+	VADDPS  (AX)(SI*4), Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	CMPQ    SI, BX
+	JL      loop
+	VZEROUPPER
+	RET
+
+// func lerpAVX2(dst *float32, x *float32, n int, t float32)
+// Requires: AVX
+TEXT ·lerpAVX2(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	XORQ         BX, BX
+	VBROADCASTSS t+24(FP), Y0
+
+loop:
+	VMOVUPS (CX)(BX*4), Y1
+	VMOVUPS (AX)(BX*4), Y2
+	VSUBPS  Y2, Y1, Y1
+	VMULPS  Y0, Y1, Y1
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS Y1, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, DX
+	JL      loop
+	VZEROUPPER
+	RET
+
+// func capTanhAVX2(x *float32, n int, limit float32, inv float32)
+// Requires: AVX, AVX2
+TEXT ·capTanhAVX2(SB), NOSPLIT, $0-24
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	XORQ         DX, DX
+	VBROADCASTSS limit+16(FP), Y0
+	VBROADCASTSS inv+20(FP), Y1
+
+loop:
+	VMOVUPS   (AX)(DX*4), Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   two<>+0(SB), Y3
+	VMULPS    Y3, Y2, Y2
+	VMAXPS    expLow<>+0(SB), Y2, Y4
+	VMINPS    expHigh<>+0(SB), Y4, Y4
+	VMULPS    log2e<>+0(SB), Y4, Y5
+	VADDPS    expMagic<>+0(SB), Y5, Y5
+	VSUBPS    expMagic<>+0(SB), Y5, Y6
+	VMULPS    ln2Hi<>+0(SB), Y6, Y7
+	VSUBPS    Y7, Y4, Y7
+	VMULPS    ln2Lo<>+0(SB), Y6, Y6
+	VSUBPS    Y6, Y7, Y7
+	VMULPS    expC0<>+0(SB), Y7, Y8
+	VADDPS    expC1<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC2<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC3<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC4<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y8, Y8
+	VADDPS    expC5<>+0(SB), Y8, Y8
+	VMULPS    Y7, Y7, Y6
+	VMULPS    Y6, Y8, Y8
+	VADDPS    Y7, Y8, Y8
+	VADDPS    one<>+0(SB), Y8, Y8
+	VPADDD    expBias<>+0(SB), Y5, Y5
+	VPSLLD    $0x17, Y5, Y5
+	VMULPS    Y5, Y8, Y8
+	VCMPPS    $0x11, expLow<>+0(SB), Y2, Y4
+	VANDNPS   Y8, Y4, Y8
+	VCMPPS    $0x1e, expHigh<>+0(SB), Y2, Y4
+	VBLENDVPS Y4, posInf<>+0(SB), Y8, Y8
+	VCMPPS    $0x03, Y2, Y2, Y4
+	VBLENDVPS Y4, Y2, Y8, Y8
+	VADDPS    one<>+0(SB), Y8, Y8
+	VDIVPS    Y8, Y3, Y8
+	VMOVUPS   one<>+0(SB), Y2
+	VSUBPS    Y8, Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, (AX)(DX*4)
+	ADDQ      $0x08, DX
+	CMPQ      DX, CX
+	JL        loop
+	VZEROUPPER
+	RET
+
+DATA two<>+0(SB)/4, $0x40000000
+DATA two<>+4(SB)/4, $0x40000000
+DATA two<>+8(SB)/4, $0x40000000
+DATA two<>+12(SB)/4, $0x40000000
+DATA two<>+16(SB)/4, $0x40000000
+DATA two<>+20(SB)/4, $0x40000000
+DATA two<>+24(SB)/4, $0x40000000
+DATA two<>+28(SB)/4, $0x40000000
+GLOBL two<>(SB), RODATA|NOPTR, $32
+
+// func capBackAVX2(dx *float32, y *float32, n int, inv float32)
+// Requires: AVX
+TEXT ·capBackAVX2(SB), NOSPLIT, $0-28
+	MOVQ         dx+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         n+16(FP), DX
+	XORQ         BX, BX
+	VBROADCASTSS inv+24(FP), Y0
+
+loop:
+	VMOVUPS (CX)(BX*4), Y1
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y1, Y1, Y1
+	VMOVUPS one<>+0(SB), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  (AX)(BX*4), Y2, Y2
+	VMOVUPS Y2, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, DX
+	JL      loop
+	VZEROUPPER
+	RET
+
+// func adamWAVX2(w *float32, grad *float32, m *float32, v *float32, n int, s *float32)
+// Requires: AVX
+TEXT ·adamWAVX2(SB), NOSPLIT, $0-48
+	MOVQ         w+0(FP), AX
+	MOVQ         grad+8(FP), CX
+	MOVQ         m+16(FP), DX
+	MOVQ         v+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         s+40(FP), DI
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS 4(DI), Y1
+	VBROADCASTSS 8(DI), Y2
+	VBROADCASTSS 12(DI), Y3
+	VBROADCASTSS 16(DI), Y4
+	VBROADCASTSS 20(DI), Y5
+	VBROADCASTSS 24(DI), Y6
+	VBROADCASTSS 28(DI), Y7
+	VBROADCASTSS 32(DI), Y8
+	XORQ         R8, R8
+
+loop:
+	VMOVUPS (CX)(R8*4), Y9
+	VMULPS  Y8, Y9, Y9
+	VMULPS  (DX)(R8*4), Y0, Y10
+	VMULPS  Y1, Y9, Y12
+	VADDPS  Y12, Y10, Y10
+	VMOVUPS Y10, (DX)(R8*4)
+	VMULPS  Y9, Y9, Y12
+	VMULPS  Y3, Y12, Y12
+	VMULPS  (BX)(R8*4), Y2, Y11
+	VADDPS  Y12, Y11, Y11
+	VMOVUPS Y11, (BX)(R8*4)
+	VMULPS  Y6, Y11, Y11
+	VSQRTPS Y11, Y11
+	VADDPS  Y5, Y11, Y11
+	VDIVPS  Y11, Y10, Y10
+	VMULPS  Y4, Y10, Y10
+	VMOVUPS (AX)(R8*4), Y13
+	VMULPS  Y7, Y13, Y12
+	CMPQ    40(DI), $0x00
+	JE      always
+	VMULPS  Y13, Y10, Y11
+	VXORPS  Y9, Y9, Y9
+	VCMPPS  $0x1e, Y9, Y11, Y11
+	VANDPS  Y11, Y12, Y12
+
+always:
+	VSUBPS  Y12, Y13, Y13
+	VSUBPS  Y10, Y13, Y13
+	VMOVUPS Y13, (AX)(R8*4)
+	ADDQ    $0x08, R8
+	CMPQ    R8, SI
+	JL      loop
+	VZEROUPPER
+	RET

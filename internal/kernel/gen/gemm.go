@@ -22,6 +22,7 @@ func trainSet() bool {
 	gemmCopy()
 	gemmTile()
 	gemmTurn()
+	back()
 	Generate()
 	return true
 }
