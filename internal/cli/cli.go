@@ -27,6 +27,7 @@ type root struct {
 	Inspect   InspectCmd   `cmd:"" help:"Print what a model file is: architecture, tensors, memory, tokenizer, template."`
 	Convert   ConvertCmd   `cmd:"" help:"Convert a model file to .tinyloop or .gguf, in another number format if asked."`
 	Bench     BenchCmd     `cmd:"" help:"Measure a model's speed and memory, and the machine's limits beside them."`
+	Eval      EvalCmd      `cmd:"" help:"Measure how good a model is: exact answers, bits per byte, loss, at each number of loops."`
 	Data      DataCmd      `cmd:"" help:"Make and prepare training text."`
 	Tokenizer TokenizerCmd `cmd:"" help:"Train and use tokenizers."`
 	Synth     SynthCmd     `cmd:"" help:"Write a model of random weights in a given shape."`
