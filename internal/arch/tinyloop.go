@@ -56,7 +56,7 @@ func fields(s *model.Spec) []field {
 		number("embedding.scale", false, &s.Embed.Scale),
 		flag("embedding.norm", &s.Embed.NormAfter),
 		flag("prelude_norm", &s.PreludeNorm),
-		choice("injection", &s.Injection, model.InjectConcat),
+		choice("injection", &s.Injection, model.InjectScaled),
 		flag("injection_matrix", &s.InjectMatrix),
 		choice("state_init", &s.StateInit, model.StateZero),
 		choice("loop_norm", &s.LoopNorm, model.LoopNormOwn),

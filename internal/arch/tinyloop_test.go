@@ -153,7 +153,9 @@ func TestSaveLoad(t *testing.T) {
 			s.Block.Pos, s.Block.RopeFactors, s.Block.NormPlace = model.Learned, false, model.PostNorm
 		},
 		func(s *model.Spec) { s.Injection, s.InjectMatrix, s.Block.MLP = model.InjectConcat, false, model.GELU },
-		func(s *model.Spec) { s.TiedHead, s.Block.Norm, s.LoopNorm = true, model.RMS, model.LoopNormBetween },
+		func(s *model.Spec) {
+			s.TiedHead, s.Block.Norm, s.LoopNorm, s.Injection, s.InjectMatrix = true, model.RMS, model.LoopNormBetween, model.InjectScaled, false
+		},
 	} {
 		s := everything()
 		change(&s)

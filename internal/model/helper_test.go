@@ -91,7 +91,7 @@ func drawSpec(t *rapid.T) *Spec {
 	}
 	s.Embed = Embed{Scale: maybe("embed_scale", 3), NormAfter: yes("embed_norm")}
 	s.PreludeNorm, s.Readout, s.ExitGate, s.TiedHead = yes("prelude_norm"), yes("readout"), yes("exit_gate"), yes("tied")
-	s.Injection = Injection(pick("injection", 3))
+	s.Injection = Injection(pick("injection", 4))
 	s.InjectMatrix = s.Injection == InjectDiagonal && yes("inject_matrix")
 	if s.Injection != InjectNone {
 		s.StateInit = StateInit(pick("state_init", 1))

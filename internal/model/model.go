@@ -21,6 +21,7 @@ type Weights struct {
 	PreludeNorm, LoopNorm, CodaNorm, FinalNorm nn.Norm
 
 	ALog, DtBias []float32      // [Dim] of InjectDiagonal, as trained
+	Alpha        []float32      // [Dim] of InjectScaled
 	Inject       *kernel.Matrix // B [Dim, Dim] of InjectDiagonal, or W [Dim, 2*Dim] of InjectConcat
 	Readout      *kernel.Matrix // C [Dim, Dim]
 	Head         *kernel.Matrix // [Vocab, Dim]; nil when tied

@@ -42,8 +42,8 @@ func (s *Scratch) embed(w *par.Worker, h *nn.Stream, rows []Row) {
 	}
 }
 
-// start makes e and the initial state of the rows [lo, hi) out of the prelude's output in h. For the diagonal injection e is kept as dt*(B e), which
-// is the same for every pass.
+// start makes e and the initial state of the rows [lo, hi) out of the prelude's output in h. For the diagonal injection e is kept as dt*(B e), for the scaled
+// one as alpha*e, which are the same for every pass.
 func (s *Scratch) start(w *par.Worker, h *nn.Stream, lo, hi int) {
 	sp, wt := &s.m.Spec, s.m.W
 	wt.PreludeNorm.InPlace(w, h)
@@ -64,8 +64,12 @@ func (s *Scratch) start(w *par.Worker, h *nn.Stream, lo, hi int) {
 		nn.Project(w, &e, &l, s.acts, s.y, sp.Dim)
 		w.Barrier()
 	}
-	if sp.Injection == InjectDiagonal {
+	switch sp.Injection {
+	case InjectDiagonal:
 		nn.Multiply(w, &e, s.m.dt)
+		w.Barrier()
+	case InjectScaled:
+		nn.Multiply(w, &e, wt.Alpha)
 		w.Barrier()
 	}
 }
@@ -105,7 +109,7 @@ func (s *Scratch) inject(w *par.Worker, h *nn.Stream, lo, hi int) {
 	}
 	e := s.e.Rows(lo, hi)
 	switch s.m.Spec.Injection {
-	case InjectAdd:
+	case InjectAdd, InjectScaled:
 		nn.InjectAdd(w, h, &e)
 	case InjectDiagonal:
 		nn.InjectDiagonal(w, h, &e, s.m.decay)

@@ -261,6 +261,8 @@ func (r *reference) inject(h, e vec) vec {
 		switch s.Injection {
 		case InjectAdd:
 			out[d] += e[d]
+		case InjectScaled:
+			out[d] += float64(w.Alpha[d]) * e[d]
 		case InjectDiagonal:
 			dt := math.Log(1 + math.Exp(float64(w.DtBias[d])))
 			out[d] = math.Exp(-dt*math.Exp(float64(w.ALog[d])))*h[d] + dt*be[d]

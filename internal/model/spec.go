@@ -122,6 +122,7 @@ const (
 	// (Parcae, arXiv 2604.12946). aLog and dtBias are the stored weights, one value a component.
 	InjectDiagonal
 	InjectConcat // W [h ; e], state first (Huginn, arXiv 2502.05171)
+	InjectScaled // h + alpha*e, alpha a learned weight of each component
 )
 
 type StateInit uint8

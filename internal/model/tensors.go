@@ -112,6 +112,8 @@ func (c *slots) inject(w *Weights) {
 		if s.InjectMatrix {
 			c.matrix("inject", s.Dim, s.Dim, &w.Inject)
 		}
+	case InjectScaled:
+		c.vector("inject.alpha", s.Dim, &w.Alpha)
 	case InjectConcat:
 		c.matrix("inject", s.Dim, 2*s.Dim, &w.Inject)
 	}

@@ -96,7 +96,7 @@ func (s *Spec) checkOptions() error {
 		{"norm_place", int(b.NormPlace), 0, int(PostNorm)},
 		{"pos", int(b.Pos), 0, int(NoPos)},
 		{"mlp", int(b.MLP), 0, int(ReLU2)},
-		{"injection", int(s.Injection), 0, int(InjectConcat)},
+		{"injection", int(s.Injection), 0, int(InjectScaled)},
 		{"state_init", int(s.StateInit), 0, int(StateZero)},
 		{"loop_norm", int(s.LoopNorm), 0, int(LoopNormOwn)},
 		{"coda_norm", int(s.CodaNorm), 0, int(CodaNormOwn)},
