@@ -24,9 +24,10 @@ import (
 type ConvertCmd struct {
 	In        string `arg:"" help:"Model file to read."`
 	Out       string `arg:"" help:"File to write: .tinyloop, or .gguf to keep the architecture's own layout."`
-	Type      string `help:"Number format of the matrices (${enum}); keep leaves each as it is." enum:"keep,f32,f16,bf16,q8_0,q4_0" default:"keep"`
+	Type      string `help:"Number format of the matrices (${enum}); keep leaves each as it is." enum:"keep,f32,f16,bf16,q8_0,q5_1,q5_0,q4_1,q4_0,q4_K,q5_K,q6_K" default:"keep"`
 	Tokenizer string `help:"Tokenizer file for inputs without one, like tok512.bin; otherwise looked for beside the input." type:"path" placeholder:"FILE"`
 	Template  string `help:"Chat template file (Jinja) to put into the output." type:"path" placeholder:"FILE"`
+	LoopRange string `help:"Layers to loop over, as in 8-11x4 (layers 8 to 11, four passes unless a request says otherwise; two without x4). Needs a .tinyloop output." placeholder:"FIRST-LAST[xLOOPS]"`
 	License   string `help:"Licence to state in the output, as in: mit." placeholder:"NAME"`
 	Check     bool   `help:"Compare the written weights with the input's and print the largest error."`
 }
@@ -74,7 +75,7 @@ func (c *ConvertCmd) convert(io *IO) error {
 	from, to := arch.InfoOf(in), arch.InfoOf(out)
 	fmt.Fprintf(io.Out, "%s (%s, %s) -> %s (%s, %s)\n", printable(filepath.Base(c.In)), from.Quant, host.SizeText(in.Size()), printable(filepath.Base(c.Out)), to.Quant, host.SizeText(out.Size()))
 	if c.Check {
-		return checkWeights(in, out, io.Out)
+		return checkWeights(in, out, o.Loop, io.Out)
 	}
 	return nil
 }
@@ -97,6 +98,10 @@ func (e *exceptions) print(w io.Writer) {
 
 func (c *ConvertCmd) options(in *tensorfile.File) (arch.ConvertOptions, error) {
 	o := arch.ConvertOptions{License: c.License}
+	var err error
+	if o.Loop, err = arch.ParseRange(c.LoopRange); err != nil {
+		return o, err
+	}
 	if t, ok := kernel.ParseType(c.Type); ok {
 		o.Type = &t
 	}
@@ -177,8 +182,8 @@ func (e *weightError) add(a, b []float32) {
 }
 
 // checkWeights loads both files as the engine would, and compares every tensor.
-func checkWeights(in, out *tensorfile.File, w io.Writer) error {
-	a, err := arch.Load(in)
+func checkWeights(in, out *tensorfile.File, loop arch.Range, w io.Writer) error {
+	a, err := arch.LoadWith(in, arch.Options{Loop: loop})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
 
+	"tinyloop/internal/arch"
 	"tinyloop/internal/fault"
 	"tinyloop/internal/host"
 )
@@ -23,6 +24,7 @@ type EngineFlags struct {
 	KVMode        string        `name:"kv-mode" help:"Sharing of the KV cache between loops: per_loop." env:"TINYLOOP_KV_MODE" enum:"per_loop" default:"per_loop"`
 	KVBudgetMB    int64         `name:"kv-budget-mb" help:"Memory for the KV cache in MiB; 0 = chosen from the model and the machine." env:"TINYLOOP_KV_BUDGET_MB" default:"0"`
 	MaxLoops      int           `help:"Most loops a request may ask for; 0 = four times the trained maximum." env:"TINYLOOP_MAX_LOOPS" default:"0"`
+	LoopRange     string        `help:"Layers to loop over in models that have no loop, as in 8-11x4: layers 8 to 11, four passes unless a request says otherwise (two without x4)." env:"TINYLOOP_LOOP_RANGE" placeholder:"FIRST-LAST[xLOOPS]"`
 	MaxSeqs       int           `help:"Answers decoded at a time; 0 = 64." env:"TINYLOOP_MAX_SEQS" default:"0"`
 	StepRows      int           `help:"Rows that may enter one step (prefill and decode together); 0 = 64." env:"TINYLOOP_STEP_ROWS" default:"0"`
 	Queue         int           `help:"Requests that may wait before new ones are refused; 0 = 256." env:"TINYLOOP_QUEUE" default:"0"`
@@ -33,8 +35,15 @@ type EngineFlags struct {
 func (f *EngineFlags) options(log *slog.Logger) host.Options {
 	return host.Options{
 		Threads: f.Threads, MaxSeqLen: f.MaxSeqLen, KVType: f.KVDtype, KVBudget: f.KVBudgetMB << 20, MaxLoops: f.MaxLoops,
+		Loop:       f.loop(),
 		QueueLimit: f.Queue, MaxSeqs: f.MaxSeqs, StepRows: f.StepRows, Timeout: f.Timeout, NoPrefixCache: f.NoPrefixCache, Log: log,
 	}
+}
+
+// loop is the range of layers to loop over; validate has checked it.
+func (f *EngineFlags) loop() arch.Range {
+	r, _ := arch.ParseRange(f.LoopRange)
+	return r
 }
 
 // validate checks what the flag parser cannot.
@@ -48,7 +57,8 @@ func (f *EngineFlags) validate() error {
 			return fault.New(fault.Invalid, c.name, "--%s must be 0 or more, not %d", c.name, c.v)
 		}
 	}
-	return nil
+	_, err := arch.ParseRange(f.LoopRange)
+	return err
 }
 
 // ModelFlag names the one model of a command that needs one.

@@ -4,6 +4,8 @@ package host
 import (
 	"log/slog"
 	"time"
+
+	"tinyloop/internal/arch"
 )
 
 // Options say how models are loaded.
@@ -13,6 +15,7 @@ type Options struct {
 	KVType        string        // number format of keys and values: "f32" (also ""), "f16"
 	KVBudget      int64         // bytes for keys and values a model; 0 = chosen from memory
 	MaxLoops      int           // most loops a request may ask for; 0 = the model's own bound
+	Loop          arch.Range    // layers to loop over, in a model that has no loop
 	QueueLimit    int           // waiting requests; 0 = 256
 	MaxSeqs       int           // choices that decode at a time; 0 = 64
 	StepRows      int           // rows in flight in a step; 0 = 64

@@ -107,7 +107,7 @@ func load(name string, f *tensorfile.File, o Options) (*Model, error) {
 		return nil, err
 	}
 	tm := template(f, o.Log)
-	w, err := arch.Load(f)
+	w, err := arch.LoadWith(f, arch.Options{Loop: o.Loop})
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func checkKinds(m Meta) error {
 		{"a list of texts", has(m.Strings), []string{"tokenizer.ggml.tokens", "tokenizer.ggml.merges", keyPatterns}},
 		{"a list of numbers", has(m.Floats), []string{"tokenizer.ggml.scores"}},
 		{"a list of integers", has(m.Ints), []string{"tokenizer.ggml.token_type", keyLStrip, keyRStrip, keyStops}},
-		{"true or false", has(m.Bool), []string{"tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_space_prefix", "tokenizer.ggml.remove_extra_whitespaces", keyIgnoreMerges, keyNFC}},
+		{"true or false", has(m.Bool), []string{"tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_eos_token", "tokenizer.ggml.add_space_prefix", "tokenizer.ggml.remove_extra_whitespaces", keyIgnoreMerges, keyNFC}},
 		{"an integer of at least 0", has(m.Uint), append([]string{keyPrefix}, roleKeys[:]...)},
 	}
 	for _, k := range kinds {
@@ -205,6 +205,9 @@ func (s *source) readShared(m Meta) error {
 	}
 	if v, ok := m.Bool("tokenizer.ggml.add_bos_token"); ok {
 		s.addBOS = v
+	}
+	if v, _ := m.Bool("tokenizer.ggml.add_eos_token"); v {
+		return fault.New(fault.Unsupported, "tokenizer.ggml.add_eos_token", "tokenizer.ggml.add_eos_token is true: a prompt that ends with the token that ends texts is not what this build continues")
 	}
 	if v, ok := m.Bool("tokenizer.ggml.add_space_prefix"); ok && s.kind == kindSPM && !v {
 		s.prefix = prefixNone

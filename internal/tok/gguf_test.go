@@ -107,6 +107,7 @@ func TestGGUFRefusals(t *testing.T) {
 		"unknown pre":   {bpe, func(m meta) { m["tokenizer.ggml.pre"] = "kimi-k9" }, fault.Unsupported, `"kimi-k9"`},
 		"no tokens":     {bpe, func(m meta) { delete(m, "tokenizer.ggml.tokens") }, fault.Invalid, "tokenizer.ggml.tokens"},
 		"empty tokens":  {spm, func(m meta) { m["tokenizer.ggml.tokens"], m["tokenizer.ggml.token_type"] = []string{}, []int32{} }, fault.Invalid, "0 tokens"},
+		"eos behind":    {spm, func(m meta) { m["tokenizer.ggml.add_eos_token"] = true }, fault.Unsupported, "tokenizer.ggml.add_eos_token is true"},
 		"no merges":     {bpe, func(m meta) { delete(m, "tokenizer.ggml.merges") }, fault.Invalid, "tokenizer.ggml.merges"},
 		"types short":   {bpe, func(m meta) { m["tokenizer.ggml.token_type"] = []int32{1} }, fault.Invalid, "tokenizer.ggml.token_type has 1"},
 		"type 9":        {bpe, func(m meta) { m["tokenizer.ggml.token_type"].([]int32)[5] = 9 }, fault.Invalid, "[5] is 9"},

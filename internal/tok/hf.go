@@ -81,6 +81,7 @@ type hfConfig struct {
 	Pad    json.RawMessage `json:"pad_token"`
 	Unk    json.RawMessage `json:"unk_token"`
 	AddBOS *bool           `json:"add_bos_token"`
+	AddEOS *bool           `json:"add_eos_token"`
 }
 
 // FromHF makes a tokenizer from a tokenizer.json and, when not nil, the tokenizer_config.json beside it. Byte-level BPE and BPE over
@@ -277,6 +278,9 @@ func (f *hfFile) readRoles(s *source, c *hfConfig) error {
 		if s.roles[roleBOS] < 0 {
 			s.roles[roleBOS] = id
 		}
+	}
+	if c.AddEOS != nil && *c.AddEOS {
+		return fault.New(fault.Unsupported, "add_eos_token", "tokenizer_config.json: add_eos_token is true: a prompt that ends with the token that ends texts is not what this build continues")
 	}
 	if c.AddBOS != nil {
 		s.addBOS = *c.AddBOS
