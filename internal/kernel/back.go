@@ -193,13 +193,46 @@ func softmaxStatsGeneric(x []float32, stats *[Panel + 1]float32) {
 	stats[Panel] = top
 }
 
-// softmaxBackGeneric writes p = e^(s-lse) to s and p*(dp-d) to dp.
-func softmaxBackGeneric(s, dp []float32, lse, d float32) {
+// softmaxBackGeneric writes p = e^(s-lse) to s and p*(dp-d)*f to dp; s-lse is not above 88.
+func softmaxBackGeneric(s, dp []float32, lse, d, f float32) {
 	for i, v := range s {
 		p := exp32(v - lse)
 		s[i] = p
-		dp[i] = (dp[i] - d) * p
+		dp[i] = float32((dp[i]-d)*p) * f
 	}
+}
+
+// scaleRows multiplies rows of n values, ld apart, by s[row].
+func scaleRows(x []float32, ld, n int, s []float32) {
+	whole := scaleRowsWhole(x, ld, n, s)
+	for r, f := range s {
+		scaleGeneric(x[r*ld+whole:r*ld+n], x[r*ld+whole:r*ld+n], f)
+	}
+}
+
+// log32 is the natural logarithm of a positive number with a relative error below 1e-7 (Cephes' logf, S. Moshier), every step rounded to f32, so that it is the
+// same on every machine. Infinities, NaN and numbers that are not positive are left to math.Log.
+func log32(x float32) float32 {
+	bits := math.Float32bits(x)
+	if bits-0x00800000 >= 0x7f800000-0x00800000 {
+		return float32(math.Log(float64(x)))
+	}
+	e := int(bits>>23) - 126
+	m := math.Float32frombits(bits&0x007fffff | 126<<23) // in [0.5, 1)
+	if m < 0.70710678118654752440 {
+		e--
+		m += m
+	}
+	m--
+	z := float32(m * m)
+	p := float32(7.0376836292e-2)
+	for _, c := range [...]float32{-1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1} {
+		p = float32(p*m) + c
+	}
+	y := float32(float32(p*m) * z)
+	y += float32(float32(e) * ln2Lo)
+	y -= float32(0.5 * z)
+	return (m + y) + float32(float32(e)*ln2Hi)
 }
 
 // CrossEntropy replaces the logits x of one row by their gradient times scale, of the loss -log softmax(x)[target] + zloss*lse^2 with lse = log sum e^x

@@ -84,9 +84,18 @@ func capBack(dx, y []float32, inv float32) {
 	capBackGeneric(dx[n:], y[n:], inv)
 }
 
-func softmaxBack(s, dp []float32, lse, d float32) {
-	n := runs(len(s), func(i, n int) { softmaxBackAVX2(&s[i], &dp[i], n, lse, d) })
-	softmaxBackGeneric(s[n:], dp[n:], lse, d)
+func softmaxBack(s, dp []float32, lse, d, f float32) {
+	n := runs(len(s), func(i, n int) { softmaxBackAVX2(&s[i], &dp[i], n, lse, d, f) })
+	softmaxBackGeneric(s[n:], dp[n:], lse, d, f)
+}
+
+// scaleRowsWhole does the first values of each row and says how many.
+func scaleRowsWhole(x []float32, ld, n int, s []float32) int {
+	whole := vecWhole(n)
+	if whole > 0 {
+		scaleRowsAVX2(&x[0], 4*ld, whole, len(s), &s[0])
+	}
+	return whole
 }
 
 func adamW(w, g, m, v []float32, c *[12]float32) {

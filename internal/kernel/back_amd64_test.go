@@ -54,8 +54,9 @@ func TestBackwardEqualsPortable(t *testing.T) {
 		bothWays(t, "softcap", five, func(x [][]float32) { Softcap(x[0], 15); SoftcapBack(x[1], x[0], 15) })
 		bothWays(t, "softmax", five, func(x [][]float32) {
 			x[2][0], x[2][n-1] = softmaxRow(x[0])
-			softmaxBack(x[3], x[4], 0.3, -0.2)
+			softmaxBack(x[0], x[4], 0.3, -0.2, 0.5) // values that are at most 1
 			x[1][0] = Dot(x[1], x[3])
+			scaleRows(x[3], 1, 1, x[1])
 		})
 		bothWays(t, "cross entropy", five, func(x [][]float32) {
 			a, b, _ := CrossEntropy(x[0], n/2, 0.01, 0.5)
@@ -72,6 +73,7 @@ func TestBackwardEqualsPortable(t *testing.T) {
 			bothWays(t, "norm", many, func(x [][]float32) {
 				RMSNormBackRows(x[0], ld, x[3], x[1], ld, x[2], ld, x[4], x[5], n, rows, add)
 				RMSNormRows(x[0], ld, x[2], ld, x[4], n, rows, 1e-5, x[5])
+				scaleRows(x[1], ld, n, x[5])
 			})
 		}
 	}

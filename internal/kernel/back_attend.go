@@ -29,7 +29,7 @@ const attendRows = 24
 
 // Scratch gives the floats that Forward and Backward want as scratch.
 func (h *CausalHead) Scratch() int {
-	return 3*GemmPackLen(h.Dim, h.keys()) + (2*attendRows+1)*h.ld() + attendRows*h.Dim
+	return 3*GemmPackLen(h.Dim, h.keys()) + (2*attendRows+1)*h.ld()
 }
 
 func (h *CausalHead) keys() int { return roundUp(h.T, Panel) }
@@ -60,10 +60,9 @@ func (h *CausalHead) span(t0, t1 int) (lo, hi int) {
 
 // attendScratch is Scratch, cut up.
 type attendScratch struct {
-	kt, vt, kn []float32 // packed: keys and values turned, for scores; keys (or values, in the forward pass) as they lie
+	kt, vt, kn []float32 // packed: keys times Scale and values, both turned, for scores; keys (or values, in the forward pass) as they lie
 	s, dp      Rows      // scores, then probabilities, of a block; their gradients
 	capped     []float32
-	q          Rows // the queries of a block times Scale
 }
 
 func (h *CausalHead) cut(tmp []float32) attendScratch {
@@ -76,8 +75,14 @@ func (h *CausalHead) cut(tmp []float32) attendScratch {
 	return attendScratch{
 		kt: next(pack), vt: next(pack), kn: next(pack),
 		s: Rows{next(attendRows * ld), ld}, dp: Rows{next(attendRows * ld), ld}, capped: next(ld),
-		q: Rows{next(attendRows * h.Dim), h.Dim},
 	}
+}
+
+// packKeys packs the keys times Scale for scores.
+func (h *CausalHead) packKeys(dst []float32, k Rows) {
+	dst = dst[:GemmPackLen(h.T, h.Dim)]
+	GemmPackNT(dst, k.X, k.Ld, h.T, h.Dim)
+	Scale(dst, dst, h.Scale)
 }
 
 // packWhole packs the T rows of m as the rows of B, with zeros up to a whole panel.
@@ -92,7 +97,7 @@ func (h *CausalHead) packWhole(dst []float32, m Rows) {
 // Forward writes the heads' outputs o[T][Dim] and lse[T], the log-sum-exp of each position's scores. tmp holds Scratch values.
 func (h *CausalHead) Forward(o Rows, lse []float32, q, k, v Rows, tmp []float32) {
 	s := h.cut(tmp)
-	GemmPackNT(s.kt, k.X, k.Ld, h.T, h.Dim)
+	h.packKeys(s.kt, k)
 	h.packWhole(s.kn, v)
 	for t0 := 0; t0 < h.T; t0 += attendRows {
 		t1 := min(h.T, t0+attendRows)
@@ -102,22 +107,17 @@ func (h *CausalHead) Forward(o Rows, lse []float32, q, k, v Rows, tmp []float32)
 		for t := t0; t < t1; t++ {
 			row := h.masked(s.s.row(t-t0, hi), t, lo)
 			top, sum := softmaxRow(row)
-			lse[t], norm[t-t0] = float32(float64(top)+math.Log(float64(sum))), 1/sum
+			lse[t], norm[t-t0] = top+log32(sum), 1/sum
 		}
 		out := o.at(t0, 0)
 		h.weighted(out, s.s, s.kn, t1-t0, lo, hi)
-		for i := range t1 - t0 {
-			Scale(out.row(i, h.Dim), out.row(i, h.Dim), norm[i])
-		}
+		scaleRows(out.X, out.Ld, h.Dim, norm[:t1-t0])
 	}
 }
 
 // scores writes Scale*q.k of a block, capped where there is a cap.
 func (h *CausalHead) scores(s *attendScratch, q Rows, rows, lo, hi int) {
-	for i := range rows {
-		Scale(s.q.row(i, h.Dim), q.row(i, h.Dim), h.Scale)
-	}
-	h.dots(s.s, s.q, s.kt, rows, lo, hi)
+	h.dots(s.s, q, s.kt, rows, lo, hi)
 	for i := 0; i < rows && h.Softcap > 0; i++ {
 		Softcap(s.s.row(i, hi)[lo:], h.Softcap)
 	}
@@ -174,7 +174,7 @@ func (h *CausalHead) masked(row []float32, t, lo int) []float32 {
 // Backward writes dq[T][Dim] and adds to dk and dv, of which several query heads may be readers. do is the gradient of o; o and lse are what Forward gave.
 func (h *CausalHead) Backward(dq, dk, dv, do, o Rows, lse []float32, q, k, v Rows, tmp []float32) {
 	s := h.cut(tmp)
-	GemmPackNT(s.kt, k.X, k.Ld, h.T, h.Dim)
+	h.packKeys(s.kt, k)
 	GemmPackNT(s.vt, v.X, v.Ld, h.T, h.Dim)
 	h.packWhole(s.kn, k)
 	for t0 := 0; t0 < h.T; t0 += attendRows {
@@ -188,15 +188,12 @@ func (h *CausalHead) Backward(dq, dk, dv, do, o Rows, lse []float32, q, k, v Row
 		}
 		out := dq.at(t0, 0)
 		h.weighted(out, s.dp, s.kn, rows, lo, hi)
-		for i := range rows {
-			Scale(out.row(i, h.Dim), out.row(i, h.Dim), h.Scale)
-		}
-		h.gather(dk, s.dp, s.q, rows, lo, hi)
+		h.gather(dk, s.dp, q.at(t0, 0), rows, lo, hi)
 		h.gather(dv, s.s, grad, rows, lo, hi)
 	}
 }
 
-// backRow turns row i of a block, that of position t, from scores to probabilities, and the gradients of these to those of the scores before scaling.
+// backRow turns row i of a block, that of position t, from scores to probabilities, and the gradients of these to those of q.k.
 func (h *CausalHead) backRow(s *attendScratch, i, t, lo, hi int, lse, d float32) {
 	dp, row := s.dp.row(i, hi), s.s.row(i, hi)
 	if h.Softcap > 0 {
@@ -207,7 +204,7 @@ func (h *CausalHead) backRow(s *attendScratch, i, t, lo, hi int, lse, d float32)
 	clear(dp[lo:from])
 	clear(dp[from+len(seen):])
 	grad := dp[from : from+len(seen)]
-	softmaxBack(seen, grad, lse, d)
+	softmaxBack(seen, grad, lse, d, h.Scale)
 	if h.Softcap > 0 {
 		SoftcapBack(grad, s.capped[from:], h.Softcap)
 	}

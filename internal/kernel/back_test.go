@@ -291,3 +291,20 @@ func TestCausalHead(t *testing.T) {
 		}
 	}
 }
+
+func TestLog32(t *testing.T) {
+	for bits := uint32(1); bits < 0x7f800000; bits += 4999 {
+		x := math.Float32frombits(bits)
+		if got, want := float64(log32(x)), math.Log(float64(x)); math.Abs(got-want) > 1.5e-7*math.Abs(want)+1e-12 {
+			t.Fatalf("log of %v is %v, want %v", x, got, want)
+		}
+	}
+	for x := float32(0.5); x < 2; x += 1e-5 {
+		if got, want := float64(log32(x)), math.Log(float64(x)); math.Abs(got-want) > 1.5e-7*math.Abs(want)+1e-12 {
+			t.Fatalf("log of %v is %v, want %v", x, got, want)
+		}
+	}
+	if log32(1) != 0 || !math.IsInf(float64(log32(0)), -1) || log32(-1) == log32(-1) || !math.IsInf(float64(log32(float32(math.Inf(1)))), 1) {
+		t.Error("the ends of the logarithm are wrong")
+	}
+}

@@ -54,10 +54,15 @@ func gemmTurn16(dst *float32, src *float32, stride int, eights int)
 //go:noescape
 func softmaxRowAVX2(x *float32, n int, stats *float32)
 
-// softmaxBackAVX2 writes p = e^(s-lse) to s and p*(dp-d) to dp. n is a multiple of 8, at least 8.
+// softmaxBackAVX2 writes p = e^(s-lse) to s and p*(dp-d)*f to dp; s-lse is not above 88. n is a multiple of 8, at least 8.
 //
 //go:noescape
-func softmaxBackAVX2(s *float32, dp *float32, n int, lse float32, d float32)
+func softmaxBackAVX2(s *float32, dp *float32, n int, lse float32, d float32, f float32)
+
+// scaleRowsAVX2 multiplies rows of n values, a multiple of 8, at least 8, ld bytes apart, by s[row].
+//
+//go:noescape
+func scaleRowsAVX2(x *float32, ld int, n int, rows int, s *float32)
 
 // dotLanesAVX2 adds x*y to 32 lanes; n is a multiple of 32, at least 32.
 //

@@ -1060,83 +1060,75 @@ max:
 	VBROADCASTSS X0, Y0
 
 exp:
-	VMOVUPS   (AX), Y1
-	VSUBPS    Y0, Y1, Y1
-	VMAXPS    expLow<>+0(SB), Y1, Y4
-	VMINPS    expHigh<>+0(SB), Y4, Y4
-	VMULPS    log2e<>+0(SB), Y4, Y5
-	VADDPS    expMagic<>+0(SB), Y5, Y5
-	VSUBPS    expMagic<>+0(SB), Y5, Y6
-	VMULPS    ln2Hi<>+0(SB), Y6, Y7
-	VSUBPS    Y7, Y4, Y7
-	VMULPS    ln2Lo<>+0(SB), Y6, Y6
-	VSUBPS    Y6, Y7, Y7
-	VMULPS    expC0<>+0(SB), Y7, Y8
-	VADDPS    expC1<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y8, Y8
-	VADDPS    expC2<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y8, Y8
-	VADDPS    expC3<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y8, Y8
-	VADDPS    expC4<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y8, Y8
-	VADDPS    expC5<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y7, Y6
-	VMULPS    Y6, Y8, Y8
-	VADDPS    Y7, Y8, Y8
-	VADDPS    one<>+0(SB), Y8, Y8
-	VPADDD    expBias<>+0(SB), Y5, Y5
-	VPSLLD    $0x17, Y5, Y5
-	VMULPS    Y5, Y8, Y8
-	VCMPPS    $0x11, expLow<>+0(SB), Y1, Y4
-	VANDNPS   Y8, Y4, Y8
-	VCMPPS    $0x1e, expHigh<>+0(SB), Y1, Y4
-	VBLENDVPS Y4, posInf<>+0(SB), Y8, Y8
-	VCMPPS    $0x03, Y1, Y1, Y4
-	VBLENDVPS Y4, Y1, Y8, Y8
-	VMOVUPS   Y8, (AX)
-	VADDPS    Y8, Y2, Y2
-	VMOVUPS   32(AX), Y1
-	VSUBPS    Y0, Y1, Y1
-	VMAXPS    expLow<>+0(SB), Y1, Y4
-	VMINPS    expHigh<>+0(SB), Y4, Y4
-	VMULPS    log2e<>+0(SB), Y4, Y5
-	VADDPS    expMagic<>+0(SB), Y5, Y5
-	VSUBPS    expMagic<>+0(SB), Y5, Y6
-	VMULPS    ln2Hi<>+0(SB), Y6, Y7
-	VSUBPS    Y7, Y4, Y7
-	VMULPS    ln2Lo<>+0(SB), Y6, Y6
-	VSUBPS    Y6, Y7, Y7
-	VMULPS    expC0<>+0(SB), Y7, Y8
-	VADDPS    expC1<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y8, Y8
-	VADDPS    expC2<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y8, Y8
-	VADDPS    expC3<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y8, Y8
-	VADDPS    expC4<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y8, Y8
-	VADDPS    expC5<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y7, Y6
-	VMULPS    Y6, Y8, Y8
-	VADDPS    Y7, Y8, Y8
-	VADDPS    one<>+0(SB), Y8, Y8
-	VPADDD    expBias<>+0(SB), Y5, Y5
-	VPSLLD    $0x17, Y5, Y5
-	VMULPS    Y5, Y8, Y8
-	VCMPPS    $0x11, expLow<>+0(SB), Y1, Y4
-	VANDNPS   Y8, Y4, Y8
-	VCMPPS    $0x1e, expHigh<>+0(SB), Y1, Y4
-	VBLENDVPS Y4, posInf<>+0(SB), Y8, Y8
-	VCMPPS    $0x03, Y1, Y1, Y4
-	VBLENDVPS Y4, Y1, Y8, Y8
-	VMOVUPS   Y8, 32(AX)
-	VADDPS    Y8, Y3, Y3
-	ADDQ      $0x40, AX
-	SUBQ      $0x10, CX
-	JNE       exp
-	VMOVUPS   Y2, (DX)
-	VMOVUPS   Y3, 32(DX)
+	VMOVUPS (AX), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMOVUPS expLow<>+0(SB), Y4
+	VMAXPS  Y1, Y4, Y4
+	VMULPS  log2e<>+0(SB), Y4, Y5
+	VADDPS  expMagic<>+0(SB), Y5, Y5
+	VSUBPS  expMagic<>+0(SB), Y5, Y6
+	VMULPS  ln2Hi<>+0(SB), Y6, Y7
+	VSUBPS  Y7, Y4, Y7
+	VMULPS  ln2Lo<>+0(SB), Y6, Y6
+	VSUBPS  Y6, Y7, Y7
+	VMULPS  expC0<>+0(SB), Y7, Y8
+	VADDPS  expC1<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y8, Y8
+	VADDPS  expC2<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y8, Y8
+	VADDPS  expC3<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y8, Y8
+	VADDPS  expC4<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y8, Y8
+	VADDPS  expC5<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y7, Y6
+	VMULPS  Y6, Y8, Y8
+	VADDPS  Y7, Y8, Y8
+	VADDPS  one<>+0(SB), Y8, Y8
+	VPADDD  expBias<>+0(SB), Y5, Y5
+	VPSLLD  $0x17, Y5, Y5
+	VMULPS  Y5, Y8, Y8
+	VCMPPS  $0x11, expLow<>+0(SB), Y1, Y4
+	VANDNPS Y8, Y4, Y8
+	VMOVUPS Y8, (AX)
+	VADDPS  Y8, Y2, Y2
+	VMOVUPS 32(AX), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMOVUPS expLow<>+0(SB), Y4
+	VMAXPS  Y1, Y4, Y4
+	VMULPS  log2e<>+0(SB), Y4, Y5
+	VADDPS  expMagic<>+0(SB), Y5, Y5
+	VSUBPS  expMagic<>+0(SB), Y5, Y6
+	VMULPS  ln2Hi<>+0(SB), Y6, Y7
+	VSUBPS  Y7, Y4, Y7
+	VMULPS  ln2Lo<>+0(SB), Y6, Y6
+	VSUBPS  Y6, Y7, Y7
+	VMULPS  expC0<>+0(SB), Y7, Y8
+	VADDPS  expC1<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y8, Y8
+	VADDPS  expC2<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y8, Y8
+	VADDPS  expC3<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y8, Y8
+	VADDPS  expC4<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y8, Y8
+	VADDPS  expC5<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y7, Y6
+	VMULPS  Y6, Y8, Y8
+	VADDPS  Y7, Y8, Y8
+	VADDPS  one<>+0(SB), Y8, Y8
+	VPADDD  expBias<>+0(SB), Y5, Y5
+	VPSLLD  $0x17, Y5, Y5
+	VMULPS  Y5, Y8, Y8
+	VCMPPS  $0x11, expLow<>+0(SB), Y1, Y4
+	VANDNPS Y8, Y4, Y8
+	VMOVUPS Y8, 32(AX)
+	VADDPS  Y8, Y3, Y3
+	ADDQ    $0x40, AX
+	SUBQ    $0x10, CX
+	JNE     exp
+	VMOVUPS Y2, (DX)
+	VMOVUPS Y3, 32(DX)
 	VZEROUPPER
 	RET
 
@@ -1159,16 +1151,6 @@ DATA expLow<>+20(SB)/4, $0xc2ae0000
 DATA expLow<>+24(SB)/4, $0xc2ae0000
 DATA expLow<>+28(SB)/4, $0xc2ae0000
 GLOBL expLow<>(SB), RODATA|NOPTR, $32
-
-DATA expHigh<>+0(SB)/4, $0x42b00000
-DATA expHigh<>+4(SB)/4, $0x42b00000
-DATA expHigh<>+8(SB)/4, $0x42b00000
-DATA expHigh<>+12(SB)/4, $0x42b00000
-DATA expHigh<>+16(SB)/4, $0x42b00000
-DATA expHigh<>+20(SB)/4, $0x42b00000
-DATA expHigh<>+24(SB)/4, $0x42b00000
-DATA expHigh<>+28(SB)/4, $0x42b00000
-GLOBL expHigh<>(SB), RODATA|NOPTR, $32
 
 DATA log2e<>+0(SB)/4, $0x3fb8aa3b
 DATA log2e<>+4(SB)/4, $0x3fb8aa3b
@@ -1290,69 +1272,83 @@ DATA expBias<>+24(SB)/4, $0xb4c0007f
 DATA expBias<>+28(SB)/4, $0xb4c0007f
 GLOBL expBias<>(SB), RODATA|NOPTR, $32
 
-DATA posInf<>+0(SB)/4, $0x7f800000
-DATA posInf<>+4(SB)/4, $0x7f800000
-DATA posInf<>+8(SB)/4, $0x7f800000
-DATA posInf<>+12(SB)/4, $0x7f800000
-DATA posInf<>+16(SB)/4, $0x7f800000
-DATA posInf<>+20(SB)/4, $0x7f800000
-DATA posInf<>+24(SB)/4, $0x7f800000
-DATA posInf<>+28(SB)/4, $0x7f800000
-GLOBL posInf<>(SB), RODATA|NOPTR, $32
-
-// func softmaxBackAVX2(s *float32, dp *float32, n int, lse float32, d float32)
+// func softmaxBackAVX2(s *float32, dp *float32, n int, lse float32, d float32, f float32)
 // Requires: AVX, AVX2
-TEXT ·softmaxBackAVX2(SB), NOSPLIT, $0-32
+TEXT ·softmaxBackAVX2(SB), NOSPLIT, $0-36
 	MOVQ         s+0(FP), AX
 	MOVQ         dp+8(FP), CX
 	MOVQ         n+16(FP), DX
 	XORQ         BX, BX
 	VBROADCASTSS lse+24(FP), Y0
 	VBROADCASTSS d+28(FP), Y1
+	VBROADCASTSS f+32(FP), Y2
 
 loop:
-	VMOVUPS   (AX)(BX*4), Y2
-	VSUBPS    Y0, Y2, Y2
-	VMAXPS    expLow<>+0(SB), Y2, Y3
-	VMINPS    expHigh<>+0(SB), Y3, Y3
-	VMULPS    log2e<>+0(SB), Y3, Y4
-	VADDPS    expMagic<>+0(SB), Y4, Y4
-	VSUBPS    expMagic<>+0(SB), Y4, Y5
-	VMULPS    ln2Hi<>+0(SB), Y5, Y6
-	VSUBPS    Y6, Y3, Y6
-	VMULPS    ln2Lo<>+0(SB), Y5, Y5
-	VSUBPS    Y5, Y6, Y6
-	VMULPS    expC0<>+0(SB), Y6, Y7
-	VADDPS    expC1<>+0(SB), Y7, Y7
-	VMULPS    Y6, Y7, Y7
-	VADDPS    expC2<>+0(SB), Y7, Y7
-	VMULPS    Y6, Y7, Y7
-	VADDPS    expC3<>+0(SB), Y7, Y7
-	VMULPS    Y6, Y7, Y7
-	VADDPS    expC4<>+0(SB), Y7, Y7
-	VMULPS    Y6, Y7, Y7
-	VADDPS    expC5<>+0(SB), Y7, Y7
-	VMULPS    Y6, Y6, Y5
-	VMULPS    Y5, Y7, Y7
-	VADDPS    Y6, Y7, Y7
-	VADDPS    one<>+0(SB), Y7, Y7
-	VPADDD    expBias<>+0(SB), Y4, Y4
-	VPSLLD    $0x17, Y4, Y4
-	VMULPS    Y4, Y7, Y7
-	VCMPPS    $0x11, expLow<>+0(SB), Y2, Y3
-	VANDNPS   Y7, Y3, Y7
-	VCMPPS    $0x1e, expHigh<>+0(SB), Y2, Y3
-	VBLENDVPS Y3, posInf<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y2, Y2, Y3
-	VBLENDVPS Y3, Y2, Y7, Y7
-	VMOVUPS   (CX)(BX*4), Y2
-	VMOVUPS   Y7, (AX)(BX*4)
-	VSUBPS    Y1, Y2, Y2
-	VMULPS    Y7, Y2, Y2
-	VMOVUPS   Y2, (CX)(BX*4)
-	ADDQ      $0x08, BX
-	CMPQ      BX, DX
-	JL        loop
+	VMOVUPS (AX)(BX*4), Y3
+	VSUBPS  Y0, Y3, Y3
+	VMOVUPS expLow<>+0(SB), Y4
+	VMAXPS  Y3, Y4, Y4
+	VMULPS  log2e<>+0(SB), Y4, Y5
+	VADDPS  expMagic<>+0(SB), Y5, Y5
+	VSUBPS  expMagic<>+0(SB), Y5, Y6
+	VMULPS  ln2Hi<>+0(SB), Y6, Y7
+	VSUBPS  Y7, Y4, Y7
+	VMULPS  ln2Lo<>+0(SB), Y6, Y6
+	VSUBPS  Y6, Y7, Y7
+	VMULPS  expC0<>+0(SB), Y7, Y8
+	VADDPS  expC1<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y8, Y8
+	VADDPS  expC2<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y8, Y8
+	VADDPS  expC3<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y8, Y8
+	VADDPS  expC4<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y8, Y8
+	VADDPS  expC5<>+0(SB), Y8, Y8
+	VMULPS  Y7, Y7, Y6
+	VMULPS  Y6, Y8, Y8
+	VADDPS  Y7, Y8, Y8
+	VADDPS  one<>+0(SB), Y8, Y8
+	VPADDD  expBias<>+0(SB), Y5, Y5
+	VPSLLD  $0x17, Y5, Y5
+	VMULPS  Y5, Y8, Y8
+	VCMPPS  $0x11, expLow<>+0(SB), Y3, Y4
+	VANDNPS Y8, Y4, Y8
+	VMOVUPS (CX)(BX*4), Y3
+	VMOVUPS Y8, (AX)(BX*4)
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y8, Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VMOVUPS Y3, (CX)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, DX
+	JL      loop
+	VZEROUPPER
+	RET
+
+// func scaleRowsAVX2(x *float32, ld int, n int, rows int, s *float32)
+// Requires: AVX
+TEXT ·scaleRowsAVX2(SB), NOSPLIT, $0-40
+	MOVQ x+0(FP), AX
+	MOVQ ld+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ s+32(FP), SI
+
+row:
+	VBROADCASTSS (SI), Y0
+	XORQ         DI, DI
+
+loop:
+	VMULPS  (AX)(DI*4), Y0, Y1
+	VMOVUPS Y1, (AX)(DI*4)
+	ADDQ    $0x08, DI
+	CMPQ    DI, DX
+	JL      loop
+	ADDQ    CX, AX
+	ADDQ    $0x04, SI
+	DECQ    BX
+	JNE     row
 	VZEROUPPER
 	RET
 
@@ -1727,6 +1723,26 @@ DATA signBit<>+20(SB)/4, $0x80000000
 DATA signBit<>+24(SB)/4, $0x80000000
 DATA signBit<>+28(SB)/4, $0x80000000
 GLOBL signBit<>(SB), RODATA|NOPTR, $32
+
+DATA expHigh<>+0(SB)/4, $0x42b00000
+DATA expHigh<>+4(SB)/4, $0x42b00000
+DATA expHigh<>+8(SB)/4, $0x42b00000
+DATA expHigh<>+12(SB)/4, $0x42b00000
+DATA expHigh<>+16(SB)/4, $0x42b00000
+DATA expHigh<>+20(SB)/4, $0x42b00000
+DATA expHigh<>+24(SB)/4, $0x42b00000
+DATA expHigh<>+28(SB)/4, $0x42b00000
+GLOBL expHigh<>(SB), RODATA|NOPTR, $32
+
+DATA posInf<>+0(SB)/4, $0x7f800000
+DATA posInf<>+4(SB)/4, $0x7f800000
+DATA posInf<>+8(SB)/4, $0x7f800000
+DATA posInf<>+12(SB)/4, $0x7f800000
+DATA posInf<>+16(SB)/4, $0x7f800000
+DATA posInf<>+20(SB)/4, $0x7f800000
+DATA posInf<>+24(SB)/4, $0x7f800000
+DATA posInf<>+28(SB)/4, $0x7f800000
+GLOBL posInf<>(SB), RODATA|NOPTR, $32
 
 // func swiGLUBackAVX2(dgate *float32, dup *float32, dy *float32, gate *float32, up *float32, n int)
 // Requires: AVX, AVX2

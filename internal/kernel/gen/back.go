@@ -10,6 +10,7 @@ import (
 func back() {
 	softmaxRow()
 	softmaxBack()
+	scaleRows()
 	dotLanes()
 	rmsRows()
 	rmsBackRows()
@@ -29,6 +30,37 @@ func broadcast(name string) VecVirtual {
 	y := YMM()
 	VBROADCASTSS(argMem(name), y)
 	return y
+}
+
+// expBelow is exp for arguments that are not above 88, as those of a softmax are: NaN passes by itself, and Inf cannot occur.
+func expBelow(x VecVirtual) VecVirtual {
+	c, t, n, r, p := YMM(), YMM(), YMM(), YMM(), YMM()
+	VMOVUPS(constF32("expLow", -87), c)
+	VMAXPS(x, c, c) // the second source, here x, stands where either is NaN
+	VMULPS(constF32("log2e", 1.44269504088896341), c, t)
+	magic := constF32("expMagic", 0x1.8p23)
+	VADDPS(magic, t, t)
+	VSUBPS(magic, t, n)
+	VMULPS(constF32("ln2Hi", 0.693359375), n, r)
+	VSUBPS(r, c, r)
+	VMULPS(constF32("ln2Lo", -2.12194440e-4), n, n)
+	VSUBPS(n, r, r)
+	VMULPS(constF32("expC0", 1.9875691500e-4), r, p)
+	VADDPS(constF32("expC1", 1.3981999507e-3), p, p)
+	for i, c := range []float32{8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
+		VMULPS(r, p, p)
+		VADDPS(constF32(label("expC", i+2), c), p, p)
+	}
+	VMULPS(r, r, n)
+	VMULPS(n, p, p)
+	VADDPS(r, p, p)
+	VADDPS(constF32("one", 1), p, p)
+	VPADDD(constU32("expBias", uint32(127-0x4b400000+1<<32)), t, t)
+	VPSLLD(U8(23), t, t)
+	VMULPS(t, p, p)
+	VCMPPS(U8(17), constF32("expLow", -87), x, c) // x < low
+	VANDNPS(p, c, p)
+	return p
 }
 
 // softmaxRow is the forward row of attention: the largest value, then exponentials in place and their sums in 16 lanes.
@@ -60,7 +92,7 @@ func softmaxRow() {
 	for i := range s {
 		v := load(Mem{Base: x, Disp: 32 * i})
 		VSUBPS(top, v, v)
-		e := exp(v)
+		e := expBelow(v)
 		VMOVUPS(e, Mem{Base: x, Disp: 32 * i})
 		VADDPS(e, s[i], s[i])
 	}
@@ -86,18 +118,41 @@ func foldAcross(v VecVirtual, op func(...Op)) {
 
 // softmaxBack is the backward row of attention, with the probabilities computed again from the scores.
 func softmaxBack() {
-	var lse, d VecVirtual
-	each("softmaxBackAVX2", "writes p = e^(s-lse) to s and p*(dp-d) to dp.", ", lse float32, d float32", []string{"s", "dp"}, func() {
-		lse, d = broadcast("lse"), broadcast("d")
+	var lse, d, f VecVirtual
+	each("softmaxBackAVX2", "writes p = e^(s-lse) to s and p*(dp-d)*f to dp; s-lse is not above 88.", ", lse float32, d float32, f float32", []string{"s", "dp"}, func() {
+		lse, d, f = broadcast("lse"), broadcast("d"), broadcast("f")
 	}, func(at func(string) Mem) {
 		v := load(at("s"))
 		VSUBPS(lse, v, v)
-		p, g := exp(v), load(at("dp"))
+		p, g := expBelow(v), load(at("dp"))
 		VMOVUPS(p, at("s"))
 		VSUBPS(d, g, g)
 		VMULPS(p, g, g)
+		VMULPS(f, g, g)
 		VMOVUPS(g, at("dp"))
 	})
+}
+
+// scaleRows multiplies each row by a factor of its own.
+func scaleRows() {
+	fn("scaleRowsAVX2", "multiplies rows of n values, a multiple of 8, at least 8, ld bytes apart, by s[row].", "func(x *float32, ld int, n int, rows int, s *float32)")
+	x, ld, n, rows, s, i := arg("x"), arg("ld"), arg("n"), arg("rows"), arg("s"), GP64()
+	f := YMM()
+	Label("row")
+	VBROADCASTSS(Mem{Base: s}, f)
+	XORQ(i, i)
+	Label("loop")
+	v := YMM()
+	VMULPS(Mem{Base: x, Index: i, Scale: 4}, f, v)
+	VMOVUPS(v, Mem{Base: x, Index: i, Scale: 4})
+	ADDQ(U8(8), i)
+	CMPQ(i, n)
+	JL(LabelRef("loop"))
+	ADDQ(ld, x)
+	ADDQ(U8(4), s)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	ret()
 }
 
 // dotLanes adds the products of x and y to 32 lanes.
