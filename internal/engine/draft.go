@@ -80,7 +80,7 @@ func (e *Engine) validateDraft(r *Request) error {
 	if !(r.Accept >= 0 && r.Accept <= 1) {
 		return fault.New(fault.Invalid, "accept_threshold", "accept_threshold is %v, allowed is above 0 to 1", r.Accept)
 	}
-	return nil
+	return e.validateVerify(r, schemeOf(r, loops))
 }
 
 // drafting is the state of a choice's guesses.
@@ -100,10 +100,11 @@ type drafting struct {
 type branch struct {
 	c       *choice
 	seq     *sched.Seq
-	live    int  // rows of the round in flight
-	side    bool // not the trunk
-	open    bool // side only: in use
-	blocked bool // no further guess in this round
+	live    int       // rows of the round in flight
+	side    bool      // not the trunk
+	open    bool      // side only: in use
+	dists   []float32 // of Rejection: the distributions behind the guesses, by position
+	blocked bool      // no further guess in this round
 }
 
 // prepare makes room for the side branches.
@@ -179,8 +180,18 @@ func (e *Engine) guess(d *departure) {
 	}
 	logits, output := e.r.Logits(int(d.out)), q.Tokens[len(j.req.Prompt):]
 	p := j.sampling(len(output))
+	first := int(d.pos) == c.agreed()-1
+	if j.req.Verify == Rejection {
+		// A guess that ends the answer is kept like any other: to drop it for what it is would change the distribution.
+		id := e.guessFrom(b, logits, output)
+		if first && len(c.sides) > 0 {
+			e.fanFrom(c, id, len(output))
+		}
+		e.ask(b, id)
+		return
+	}
 	id := e.sampler.Draw(logits, p, c.n, len(output), j.req.Prompt, output)
-	if int(d.pos) == c.agreed()-1 && len(c.sides) > 0 {
+	if first && len(c.sides) > 0 {
 		e.fan(c, id, e.sampler.Rank(logits, p, len(c.sides)+1, j.req.Prompt, output))
 	}
 	if j.stops(id) {

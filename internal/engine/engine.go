@@ -82,14 +82,15 @@ type loop struct {
 	out    []model.Row // rows of the current Leave
 	gone   []departure // rows at their depth, in order of entry
 
-	forks    []*job    // prefilled in this step, choices to be branched off
-	sprouts  []*choice // with more than one guess for the next position
-	now      time.Time
-	deadline time.Time // the earliest of all jobs; zero = none
-	seen     int64     // value of cancels at the last scan
-	panics   int       // steps in a row that ended in a panic of the model
-	copyErr  error
-	quieted  bool
+	forks           []*job    // prefilled in this step, choices to be branched off
+	target, guessed []float32 // [vocab] distributions of a judgement
+	sprouts         []*choice // with more than one guess for the next position
+	now             time.Time
+	deadline        time.Time // the earliest of all jobs; zero = none
+	seen            int64     // value of cancels at the last scan
+	panics          int       // steps in a row that ended in a panic of the model
+	copyErr         error
+	quieted         bool
 }
 
 // seat is whose a row in flight is.
@@ -125,7 +126,7 @@ func build(r model.Runner, c Config, l model.Limits) *Engine {
 	}
 	e.loop = loop{r: r, sampler: sample.New(l.Vocab), calls: [3]func([]model.Row){r.Enter, r.Turn, r.Leave}, copies: e.copyPage,
 		rows: make([]model.Row, 0, c.StepRows), of: make([]seat, 0, c.StepRows), states: make([]int32, c.StepRows),
-		batch: make([]model.Row, 0, c.StepRows), moves: make([]int32, 0, c.StepRows),
+		target: make([]float32, l.Vocab), guessed: make([]float32, l.Vocab), batch: make([]model.Row, 0, c.StepRows), moves: make([]int32, 0, c.StepRows),
 		out: make([]model.Row, 0, c.StepRows), gone: make([]departure, 0, c.StepRows)}
 	for i := range e.states {
 		e.states[i] = int32(i)

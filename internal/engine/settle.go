@@ -131,7 +131,12 @@ func (e *Engine) fork(j *job) {
 func (e *Engine) pick(c *choice, logits []float32) (why Why, ended bool) {
 	j := c.job
 	prompt, output := j.req.Prompt, c.output()
-	ch := e.sampler.Pick(logits, j.sampling(len(output)), c.n, len(output), prompt, output)
+	var ch sample.Choice
+	if j.req.Verify == Replay || c.seq.Drafts == 0 {
+		ch = e.sampler.Pick(logits, j.sampling(len(output)), c.n, len(output), prompt, output)
+	} else if ch.ID = e.judge(c, logits, output); j.params.Logprobs {
+		ch = e.sampler.Score(logits, ch.ID, j.params.Top)
+	}
 	e.agree(c, ch.ID)
 	e.tokens.Add(1)
 	more := e.deliver(j, c.n, ch)

@@ -173,7 +173,13 @@ func (s *Sampler) clear() {
 
 // spin draws at a temperature above zero. best is the greedy choice of row, which is above minus infinity.
 func (s *Sampler) spin(row []float32, p *Params, best int32, u float64) int32 {
-	keep, total := s.weigh(row, p, min(row[best], math.MaxFloat32))
+	keep, total := s.keep(row, p, best)
+	return s.invert(keep, u*total)
+}
+
+// keep lists the tokens that truncation leaves, in ascending id, with their weights together.
+func (s *Sampler) keep(row []float32, p *Params, best int32) (keep []int32, total float64) {
+	keep, total = s.weigh(row, p, min(row[best], math.MaxFloat32))
 	if p.TopP > 0 && p.TopP < 1 {
 		keep = s.nucleus(keep, row, float64(p.TopP), total)
 		total = s.sum(keep)
@@ -182,7 +188,7 @@ func (s *Sampler) spin(row []float32, p *Params, best int32, u float64) int32 {
 		keep = s.atLeast(keep, min(p.MinP, 1)) // the best one has weight 1
 		total = s.sum(keep)
 	}
-	return s.invert(keep, u*total)
+	return keep, total
 }
 
 // weigh lists the k best tokens, or with k off all, in ascending id, and gives their weights, which stand in s.weight, together. top is the largest logit.
