@@ -23,6 +23,11 @@ type SamplingFlags struct {
 	MinP        float64  `help:"Drop tokens below this share of the most probable one; 0 = off." default:"0"`
 	Seed        *uint64  `help:"Same seed, same tokens. Absent = random."`
 	Loops       *int     `help:"Passes through the looped core. Absent = the model's default." placeholder:"R"`
+	Mode        string   `help:"Decoding mode: ${enum}. All give the same tokens." enum:"autoregressive,speculative,tree_speculative,wavefront,auto" default:"autoregressive"`
+	DraftLoops  *int     `help:"Passes before a token is guessed. Absent = a quarter of the loops." placeholder:"R"`
+	DraftAhead  *int     `help:"Most guesses in flight a branch, up to 16." placeholder:"N"`
+	KBranches   *int     `name:"k-branches" help:"Branches of tree_speculative, up to 8." placeholder:"K"`
+	Verify      string   `help:"How guesses are judged: ${enum}. Only replay keeps the tokens of plain decoding." enum:"replay,rejection,typical" default:"replay"`
 	CacheWindow *int     `help:"Attend to the first few and the last W positions only (at least 16)." placeholder:"W"`
 	Stop        []string `help:"End before this text (repeatable)." sep:"none" placeholder:"TEXT"`
 }
@@ -30,6 +35,7 @@ type SamplingFlags struct {
 func (f *SamplingFlags) fill(r *gen.Request) {
 	r.MaxTokens, r.Temperature, r.TopK, r.TopP, r.MinP = &f.MaxTokens, &f.Temperature, &f.TopK, &f.TopP, &f.MinP
 	r.Seed, r.Loops, r.CacheWindow, r.Stop = f.Seed, f.Loops, f.CacheWindow, f.Stop
+	r.Mode, r.DraftLoops, r.DraftAhead, r.Branches, r.Verify = f.Mode, f.DraftLoops, f.DraftAhead, f.KBranches, f.Verify
 }
 
 // GenerateCmd prints the continuation of a prompt to standard output and nothing else.

@@ -85,8 +85,16 @@ func own(o *Object, r *gen.Request) {
 	}
 	r.IgnoreEOS = o.Flag("ignore_eos", r.IgnoreEOS)
 	r.NoCache = !o.Flag("cache_prompt", !r.NoCache)
+	keep(&r.VerifyLoops, o.Int("verify_loops"))
+	keep(&r.DraftLoops, o.Int("draft_loops"))
+	keep(&r.DraftAhead, o.Int("draft_ahead"))
+	keep(&r.Branches, o.Int("K_branches"))
+	keep(&r.Accept, o.Float("accept_threshold"))
 	if s := o.Str("mode"); s != "" {
 		r.Mode = s
+	}
+	if s := o.Str("verify"); s != "" {
+		r.Verify = s
 	}
 	if ms := o.Int("timeout_ms"); ms != nil {
 		r.Timeout = timeout(o.Get("timeout_ms"), *ms)
@@ -95,8 +103,8 @@ func own(o *Object, r *gen.Request) {
 
 // later refuses what would change the tokens or their number and is not built yet, unless it asks for what is done anyway.
 func later(o *Object) {
-	o.Unsupported("draft_loops", "verify_loops", "draft_ahead", "K_branches", "exit", "accept_threshold", "logprobs_by_loop")
-	for name, only := range map[string]string{"kv_mode": "per_loop", "verify": "replay"} {
+	o.Unsupported("exit", "logprobs_by_loop")
+	for name, only := range map[string]string{"kv_mode": "per_loop"} {
 		if v := o.Get(name); v.Present() && v.String() != only {
 			v.Fail(fault.Unsupported, "unsupported_parameter", "%s must be %q: nothing else is supported by this server", v.Path(), only)
 		}

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -54,6 +55,9 @@ func AppendStats(dst []byte, e *gen.Event, p *Prompt) []byte {
 	dst = AppendFloat(dst, st.MeanLoops)
 	dst = append(dst, `,"core_calls":`...)
 	dst = AppendInt(dst, st.Turns)
+	dst = append(dst, `,"rows_per_call":`...)
+	dst = AppendFloat(dst, ratio(st.Rows, st.Turns))
+	dst = appendDraft(dst, st)
 	dst = append(dst, `,"seed":`...)
 	dst = strconv.AppendUint(dst, st.Seed, 10)
 	dst = append(dst, `,"stop_reason":`...)
@@ -72,6 +76,39 @@ func AppendStats(dst []byte, e *gen.Event, p *Prompt) []byte {
 	dst = AppendRate(dst, st.TokensPerSecond)
 	dst = append(dst, `,"warnings":`...)
 	return append(appendWarnings(dst, st.Warnings, p.Warnings), '}')
+}
+
+// appendDraft appends what guessing has cost and brought, if there was any.
+func appendDraft(dst []byte, st *gen.Stats) []byte {
+	d := &st.Draft
+	if st.Chosen != "" {
+		dst = append(dst, `,"chosen_mode":`...)
+		dst = AppendString(dst, st.Chosen)
+	}
+	if d.DraftLoops == 0 && d.Drafted == 0 {
+		return dst
+	}
+	for _, f := range [...]struct {
+		name string
+		v    int
+	}{{"draft_loops", d.DraftLoops}, {"verify_loops", st.Loops}, {"draft_ahead", d.Ahead}, {"K_branches", d.Branches}, {"drafted", d.Drafted}, {"accepted", d.Accepted}, {"rounds", d.Rounds}} {
+		dst = append(append(append(dst, `,"`...), f.name...), `":`...)
+		dst = AppendInt(dst, f.v)
+	}
+	dst = append(dst, `,"acceptance_rate":`...)
+	dst = AppendFloat(dst, ratio(d.Accepted, d.Judged))
+	dst = append(dst, `,"mean_accepted_len":`...)
+	dst = AppendFloat(dst, ratio(d.Accepted, d.Rounds))
+	dst = append(dst, `,"verify":`...)
+	return AppendString(dst, d.Verify)
+}
+
+// ratio is a/b to three decimals, 0 for b = 0.
+func ratio(a, b int) float64 {
+	if b == 0 {
+		return 0
+	}
+	return math.Round(1000*float64(a)/float64(b)) / 1000
 }
 
 func mode(m string) string {

@@ -105,7 +105,8 @@ type Stats struct {
 	Rows                               int // rows of this choice over all those turns
 	Mode                               Mode
 	DraftLoops, DraftAhead, Branches   int // in effect; 0 with Autoregressive
-	Drafted, Accepted, Rounds          int // guessed tokens whose rows ran; those that were right; times a sequence of guesses began
+	Drafted, Judged, Accepted          int // guessed tokens whose rows ran; positions at which guesses were judged; those at which one was right
+	Rounds                             int // times a sequence of guesses began
 	Queued, Prefill, Decode            time.Duration
 	Preempted                          int
 	Err                                error // with Fail

@@ -93,7 +93,7 @@ type drafting struct {
 	seqs    []sched.Seq // of the side branches
 	shallow int64       // the last step in which a row of the round was below the draft depth
 
-	drafted, accepted, rounds int
+	drafted, judged, accepted, rounds int
 }
 
 // branch is one chain of guesses: the trunk, whose sequence is the choice's own, or a side branch.
@@ -273,6 +273,9 @@ func (e *Engine) mirror(c *choice) {
 func (e *Engine) agree(c *choice, id int32) {
 	q := &c.seq
 	at := c.agreed()
+	if q.Drafts > 0 {
+		c.judged++
+	}
 	if q.Drafts > 0 && q.Tokens[at] == id {
 		q.Drafts--
 		c.accepted++

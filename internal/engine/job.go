@@ -196,7 +196,7 @@ func (c *choice) agreed() int { return len(c.seq.Tokens) - c.seq.Drafts }
 func (c *choice) stats(now time.Time) Stats {
 	j := c.job
 	st := Stats{PromptTokens: len(j.req.Prompt), CachedTokens: j.cached, Loops: c.seq.Loops, Turns: c.turns, Rows: c.rows, Preempted: c.seq.Preempted,
-		Mode: c.how.mode, DraftLoops: c.how.loops, DraftAhead: c.how.ahead, Branches: c.how.branches, Drafted: c.drafted, Accepted: c.accepted, Rounds: c.rounds}
+		Mode: c.how.mode, DraftLoops: c.how.loops, DraftAhead: c.how.ahead, Branches: c.how.branches, Drafted: c.drafted, Judged: c.judged, Accepted: c.accepted, Rounds: c.rounds}
 	if len(c.seq.Tokens) > 0 {
 		st.Tokens = len(c.output())
 	}

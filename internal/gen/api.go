@@ -41,8 +41,14 @@ type Request struct {
 	LogitBias          map[tok.ID]float64
 	Logprobs           bool
 	TopLogprobs        int
-	Echo               bool   // emit the prompt text (and its logprobs when asked) before the answer
-	Mode               string // "" or "autoregressive"; others fault.Unsupported
+	Echo               bool     // emit the prompt text (and its logprobs when asked) before the answer
+	VerifyLoops        *int     // another name for Loops, which it wins over
+	Mode               string   // "" or autoregressive, speculative, tree_speculative, wavefront, auto; see engine.Mode
+	DraftLoops         *int     // passes before a token is guessed, less than the loops; nil = a quarter of them
+	DraftAhead         *int     // guesses in flight a branch, 1..16; nil = 4
+	Branches           *int     // K_branches of tree_speculative, 1..8; nil = 2
+	Verify             string   // "" or replay, rejection, typical
+	Accept             *float64 // accept_threshold of typical, in (0, 1]
 	Timeout            time.Duration
 	FitWindow          bool // drop whole oldest turns (never the system message, never the last) until the conversation fits
 	NoGenerationPrompt bool
@@ -103,7 +109,9 @@ type Stats struct {
 	PromptTokens, CachedTokens, CompletionTokens int // completion counts every sampled token, the ending one included
 	Loops                                        int
 	MeanLoops                                    float64
-	Turns                                        int
+	Turns, Rows                                  int    // passes through the core that the choice took part in, and its rows in them
+	Chosen                                       string // mode that auto ended with, "" otherwise
+	Draft                                        Draft
 	StopString                                   string // the stop string that matched
 	StopID                                       tok.ID // the stop token, -1 otherwise
 	Seed                                         uint64

@@ -29,38 +29,28 @@ const (
 
 // plan is a checked request: every value effective, nothing left to refuse but the length.
 type plan struct {
-	choices  int // sampled
-	keep     int // reported: the best ones when fewer than choices
-	loops    int
+	choices int // sampled
+	keep    int // reported: the best ones when fewer than choices
+	depth
 	window   int
 	sinks    int
 	stops    []tok.ID
 	params   sample.Params
 	logprobs bool
 	timeout  time.Duration
-	mode     string
 	warnings []string
 }
 
 // check refuses what no engine should see. It looks at every field, reads no clock and takes no memory that grows with the request's numbers.
 func (g *Generator) check(r *Request) (*plan, error) {
-	p := &plan{mode: "autoregressive", logprobs: r.Logprobs}
-	for _, f := range []func(*Request, *plan) error{checkMode, g.checkInput, g.checkChoices, checkStops, g.checkDepth, g.checkCache, g.checkSampling, g.checkBias, g.checkTimeout} {
+	p := &plan{logprobs: r.Logprobs}
+	for _, f := range []func(*Request, *plan) error{g.checkInput, g.checkChoices, checkStops, g.checkDepth, g.checkCache, g.checkSampling, g.checkBias, g.checkTimeout} {
 		if err := f(r, p); err != nil {
 			return nil, err
 		}
 	}
 	p.stops = g.stopIDs(r)
 	return p, nil
-}
-
-func checkMode(r *Request, _ *plan) error {
-	if r.Mode == "" || r.Mode == "autoregressive" {
-		return nil
-	}
-	e := fault.New(fault.Unsupported, "mode", "mode %q is not served: only \"autoregressive\" is", fault.Clip(r.Mode, 40))
-	e.Code = "unsupported_parameter"
-	return e
 }
 
 func (g *Generator) checkInput(r *Request, _ *plan) error {
@@ -157,30 +147,6 @@ func checkStops(r *Request, _ *plan) error {
 			return fault.New(fault.Invalid, f, "%s must be valid UTF-8", f)
 		}
 	}
-	return nil
-}
-
-// checkDepth settles the number of loops: the request's own, else what its effort stands for, else the model's default.
-func (g *Generator) checkDepth(r *Request, p *plan) error {
-	l := g.info.Loops
-	byEffort, err := g.effort(r.Effort)
-	if err != nil {
-		return err
-	}
-	p.loops = byEffort
-	if r.Loops == nil {
-		return nil
-	}
-	n := *r.Loops
-	switch {
-	case l.HardMax <= 1 && n != 1:
-		return fault.New(fault.Invalid, "loops", "loops must be 1, because this model has no loop, got %d", n)
-	case n < 1 || n > max(l.HardMax, 1):
-		return between("loops", 1, l.HardMax, n)
-	case n > l.TrainedMax && l.TrainedMax > 0:
-		p.warnings = append(p.warnings, fmt.Sprintf("loops = %d is above the %d this model was trained for", n, l.TrainedMax))
-	}
-	p.loops = n
 	return nil
 }
 

@@ -31,7 +31,8 @@ type Stream struct {
 	logprobs bool
 	choices  int // reported
 	warnings []string
-	mode     string
+	mode     engine.Mode
+	verify   engine.Verify
 	start    time.Time
 	now      func() time.Time
 	cancel   context.CancelFunc
@@ -102,6 +103,7 @@ func newStream(g *Generator, r *Request, p *plan, er *engine.Request, room bool,
 		choices:  p.keep,
 		warnings: p.warnings,
 		mode:     p.mode,
+		verify:   p.verify,
 		start:    start,
 		now:      g.now,
 		cancel:   cancel,
@@ -457,13 +459,21 @@ func (s *Stream) stats(ch *choice, st engine.Stats) Stats {
 		Loops:            st.Loops,
 		MeanLoops:        float64(st.Loops),
 		Turns:            st.Turns,
+		Rows:             st.Rows,
 		StopID:           ch.stopID,
 		Seed:             s.seed,
 		Queued:           s.queued,
 		Prefill:          st.Prefill,
 		Wall:             s.now().Sub(s.start),
 		Warnings:         s.warnings,
-		Mode:             s.mode,
+		Mode:             modes[s.mode],
+	}
+	if s.mode == engine.Auto {
+		out.Chosen = modes[st.Mode]
+	}
+	if st.Mode != engine.Autoregressive || st.Drafted > 0 {
+		out.Draft = Draft{DraftLoops: st.DraftLoops, Ahead: st.DraftAhead, Branches: st.Branches, Verify: verifies[s.verify],
+			Drafted: st.Drafted, Judged: st.Judged, Accepted: st.Accepted, Rounds: st.Rounds}
 	}
 	if ch.word >= 0 {
 		out.StopString = s.stop.words[ch.word]

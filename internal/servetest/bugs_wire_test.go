@@ -245,8 +245,8 @@ func TestUnservedFieldsAreNeverSilent(t *testing.T) {
 	for extra, param := range map[string]string{
 		`"tools":[{"type":"function","function":{"name":"f"}}]`: "tools", `"functions":[{"name":"f"}]`: "functions", `"tool_choice":"required"`: "tool_choice",
 		`"tool_choice":{"type":"function","function":{"name":"f"}}`: "tool_choice", `"response_format":{"type":"json_object"}`: "response_format.type",
-		`"grammar":"root ::= \"a\""`: "grammar", `"mode":"speculative"`: "mode", `"draft_loops":2`: "draft_loops", `"json_schema":{"a":1}`: "json_schema",
-		`"function_call":{"name":"f"}`: "function_call", `"tinyloop":{"mode":"wavefront"}`: "tinyloop.mode",
+		`"grammar":"root ::= \"a\""`: "grammar", `"mode":"no-such"`: "mode", `"json_schema":{"a":1}`: "json_schema",
+		`"function_call":{"name":"f"}`: "function_call", `"tinyloop":{"mode":"no-such"}`: "tinyloop.mode",
 	} {
 		r := w.Post("/v1/chat/completions", chatBody(extra), 422)
 		e := Object(t, r.Body)
@@ -259,8 +259,6 @@ func TestUnservedFieldsAreNeverSilent(t *testing.T) {
 		t.Error(r.Body)
 	}
 	w.Post("/v1/completions", `{"prompt":"a","suffix":"b"}`, 422)
-	w.Post("/generate/speculative", `{"prompt":"a"}`, 422)
-	w.Post("/generate/tree_speculative", `{"prompt":"a"}`, 422)
 	quiet := w.Post("/v1/chat/completions", chatBody(`"store":true,"metadata":{"a":"b"},"user":"u","service_tier":"auto","parallel_tool_calls":true,"response_format":{"type":"text"},"tool_choice":"auto","verbosity":"low","prompt_cache_key":"k","modalities":["text"]`), 200)
 	if h := quiet.Header.Get("X-Tinyloop-Ignored"); h != "" {
 		t.Errorf("fields that are known to change nothing are reported: %s", h)

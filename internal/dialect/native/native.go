@@ -17,10 +17,10 @@ func New() *dialect.Dialect {
 	return &dialect.Dialect{
 		Name: "native", Status: dialect.Status, Error: appendError,
 		Routes: []dialect.Route{
-			post("/generate", func(c *dialect.Call) (*dialect.Job, error) { return decode(c, false) }),
-			post("/generate/stream", func(c *dialect.Call) (*dialect.Job, error) { return decode(c, true) }),
-			post("/generate/speculative", later),
-			post("/generate/tree_speculative", later),
+			post("/generate", func(c *dialect.Call) (*dialect.Job, error) { return decode(c, false, "") }),
+			post("/generate/stream", func(c *dialect.Call) (*dialect.Job, error) { return decode(c, true, "") }),
+			post("/generate/speculative", func(c *dialect.Call) (*dialect.Job, error) { return decode(c, false, "speculative") }),
+			post("/generate/tree_speculative", func(c *dialect.Call) (*dialect.Job, error) { return decode(c, false, "tree_speculative") }),
 			{Method: http.MethodPost, Path: "/tokenize", Answer: tokenize},
 			{Method: http.MethodPost, Path: "/detokenize", Answer: detokenize},
 		},
@@ -31,23 +31,20 @@ func appendError(dst []byte, c *dialect.Call, status int, err error) []byte {
 	return dialect.AppendBothErrors(dst, c, err)
 }
 
-// later answers the routes whose decoding modes are not built yet.
-func later(c *dialect.Call) (*dialect.Job, error) {
-	if _, err := dialect.ParseObject(c.Body); err != nil {
-		return nil, err
-	}
-	return nil, &fault.Error{Kind: fault.Unsupported, Field: "mode", Code: "unsupported_parameter",
-		Msg: "mode: speculative decoding is not built yet; use /generate, whose tokens would be the same"}
-}
-
-// decode reads the body of POST /generate.
-func decode(c *dialect.Call, stream bool) (*dialect.Job, error) {
+// decode reads the body of POST /generate. A route of one decoding mode has its name.
+func decode(c *dialect.Call, stream bool, mode string) (*dialect.Job, error) {
 	o, err := dialect.ParseObject(c.Body)
 	if err != nil {
 		return nil, err
 	}
 	r := &gen.Request{ID: c.ID}
 	rename := dialect.Sampling(o, r)
+	if mode != "" {
+		if r.Mode != "" && r.Mode != mode {
+			o.Get("mode").Fail(fault.Invalid, "invalid_value", "mode must be %q on this route, or absent; /generate takes every mode", mode)
+		}
+		r.Mode = mode
+	}
 	prompt(o.Need("prompt"), r)
 	r.MaxTokens = o.Int("max_tokens")
 	r.Echo = o.Flag("echo", false)

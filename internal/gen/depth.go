@@ -1,0 +1,152 @@
+package gen
+
+import (
+	"fmt"
+
+	"tinyloop/internal/engine"
+	"tinyloop/internal/fault"
+)
+
+// modes are the names of the engine's modes, verifies those of its ways to judge a guess.
+var (
+	modes    = [...]string{engine.Autoregressive: "autoregressive", engine.Speculative: "speculative", engine.TreeSpeculative: "tree_speculative", engine.Wavefront: "wavefront", engine.Auto: "auto"}
+	verifies = [...]string{engine.Replay: "replay", engine.Rejection: "rejection", engine.Typical: "typical"}
+)
+
+// depth is the checked part of a request about loops and the order in which they run.
+type depth struct {
+	loops  int
+	mode   engine.Mode
+	draft  int // draft_loops, 0 = the engine's choice
+	ahead  int
+	fan    int // K_branches
+	verify engine.Verify
+	accept float32
+}
+
+// checkDepth settles the number of loops: the request's own, else what its effort stands for, else the model's default. verify_loops is another
+// name for it, which wins.
+func (g *Generator) checkDepth(r *Request, p *plan) error {
+	l := g.info.Loops
+	byEffort, err := g.effort(r.Effort)
+	if err != nil {
+		return err
+	}
+	p.loops = byEffort
+	field, given := "loops", r.Loops
+	if r.VerifyLoops != nil {
+		field, given = "verify_loops", r.VerifyLoops
+		if r.Loops != nil && *r.Loops != *given {
+			p.warn("verify_loops = %d wins over loops = %d", *given, *r.Loops)
+		}
+	}
+	if given != nil {
+		n := *given
+		switch {
+		case l.HardMax <= 1 && n != 1:
+			return fault.New(fault.Invalid, field, "%s must be 1, because this model has no loop, got %d", field, n)
+		case n < 1 || n > max(l.HardMax, 1):
+			return between(field, 1, l.HardMax, n)
+		case n > l.TrainedMax && l.TrainedMax > 0:
+			p.warn("%s = %d is above the %d this model was trained for", field, n, l.TrainedMax)
+		}
+		p.loops = n
+	}
+	return g.checkDraft(r, p)
+}
+
+// checkDraft settles the decoding mode and what it guesses with.
+func (g *Generator) checkDraft(r *Request, p *plan) error {
+	d := &p.depth
+	at, err := named("mode", r.Mode, modes[:])
+	if err != nil {
+		err.Kind, err.Code = fault.Unsupported, "unsupported_parameter"
+		return err
+	}
+	d.mode = engine.Mode(at)
+	if at, err = named("verify", r.Verify, verifies[:]); err != nil {
+		return err
+	}
+	d.verify = engine.Verify(at)
+	if d.mode != engine.Autoregressive && d.loops < 2 {
+		p.warn("mode %s has nothing to guess from at one loop: the answer is decoded plainly", modes[d.mode])
+		d.mode = engine.Autoregressive
+		return nil
+	}
+	plain := d.mode == engine.Autoregressive
+	for _, f := range []struct {
+		field  string
+		v      *int
+		lo, hi int
+		to     *int
+	}{{"draft_loops", r.DraftLoops, 1, max(1, d.loops-1), &d.draft}, {"draft_ahead", r.DraftAhead, 1, engine.MaxAhead, &d.ahead}, {"K_branches", r.Branches, 1, engine.MaxBranches, &d.fan}} {
+		switch {
+		case f.v == nil:
+		case plain:
+			p.warn("%s has no meaning in mode autoregressive", f.field)
+		case *f.v < f.lo || *f.v > f.hi:
+			return between(f.field, f.lo, f.hi, *f.v)
+		default:
+			*f.to = *f.v
+		}
+	}
+	return checkVerify(r, p, plain)
+}
+
+func checkVerify(r *Request, p *plan, plain bool) error {
+	d := &p.depth
+	if a := r.Accept; a != nil {
+		if !(*a > 0 && *a <= 1) {
+			return fault.New(fault.Invalid, "accept_threshold", "accept_threshold must be above 0 and at most 1, got %g", *a)
+		}
+		d.accept = float32(*a)
+		if plain || d.verify != engine.Typical {
+			p.warn("accept_threshold has a meaning only with verify typical")
+		}
+	}
+	switch {
+	case plain:
+		d.verify = engine.Replay
+	case d.verify == engine.Rejection:
+		p.warn("verify rejection keeps the distribution of the answer but not the tokens that its seed gives in other modes")
+	case d.verify == engine.Typical:
+		p.warn("verify typical is lossy: a guess may stand where full depth would have said something else")
+	}
+	return nil
+}
+
+// named finds a name in a list; "" is the first.
+func named(field, name string, list []string) (int, *fault.Error) {
+	if name == "" {
+		return 0, nil
+	}
+	for i, s := range list {
+		if s == name {
+			return i, nil
+		}
+	}
+	return 0, fault.New(fault.Invalid, field, "%s must be one of %s, got %q", field, join(list), fault.Clip(name, 40))
+}
+
+func join(list []string) string {
+	s := ""
+	for i, e := range list {
+		if i > 0 {
+			s += ", "
+		}
+		s += e
+	}
+	return s
+}
+
+func (p *plan) warn(format string, args ...any) {
+	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
+}
+
+// Draft is what guessing has cost and brought; zero where an answer was decoded plainly.
+type Draft struct {
+	DraftLoops, Ahead, Branches int
+	Verify                      string
+	Drafted, Judged, Accepted   int // guessed tokens whose rows ran, those that an answer came to, those that were right
+	Rounds                      int // times a sequence of guesses began
+}
