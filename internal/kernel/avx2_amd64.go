@@ -117,87 +117,77 @@ func mulBF16x6p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, g
 // mulQ8x1 multiplies 1 quantised rows by panels of layout Q8.
 //
 //go:noescape
-func mulQ8x1(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8x1(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int)
 
 // mulQ8x2 multiplies 2 quantised rows by panels of layout Q8.
 //
 //go:noescape
-func mulQ8x2(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8x2(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int)
 
 // mulQ8x3 multiplies 3 quantised rows by panels of layout Q8.
 //
 //go:noescape
-func mulQ8x3(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
-
-// mulQ8x4 multiplies 4 quantised rows by panels of layout Q8.
-//
-//go:noescape
-func mulQ8x4(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8x3(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int)
 
 // mulQ8Minx1 multiplies 1 quantised rows by panels of layout Q8Min.
 //
 //go:noescape
-func mulQ8Minx1(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8Minx1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
 // mulQ8Minx2 multiplies 2 quantised rows by panels of layout Q8Min.
 //
 //go:noescape
-func mulQ8Minx2(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8Minx2(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
 // mulQ8Minx3 multiplies 3 quantised rows by panels of layout Q8Min.
 //
 //go:noescape
-func mulQ8Minx3(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8Minx3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
 // mulQ8Minx4 multiplies 4 quantised rows by panels of layout Q8Min.
 //
 //go:noescape
-func mulQ8Minx4(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8Minx4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
 // mulQ4x1 multiplies 1 quantised rows by panels of layout Q4.
 //
 //go:noescape
-func mulQ4x1(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ4x1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
 // mulQ4x2 multiplies 2 quantised rows by panels of layout Q4.
 //
 //go:noescape
-func mulQ4x2(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ4x2(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
 // mulQ4x3 multiplies 3 quantised rows by panels of layout Q4.
 //
 //go:noescape
-func mulQ4x3(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ4x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
 // mulQ4x4 multiplies 4 quantised rows by panels of layout Q4.
 //
 //go:noescape
-func mulQ4x4(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ4x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
 // mulQ4Minx1 multiplies 1 quantised rows by panels of layout Q4Min.
 //
 //go:noescape
-func mulQ4Minx1(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ4Minx1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
 // mulQ4Minx2 multiplies 2 quantised rows by panels of layout Q4Min.
 //
 //go:noescape
-func mulQ4Minx2(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ4Minx2(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
 // mulQ4Minx3 multiplies 3 quantised rows by panels of layout Q4Min.
 //
 //go:noescape
-func mulQ4Minx3(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ4Minx3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
 // mulQ4Minx4 multiplies 4 quantised rows by panels of layout Q4Min.
 //
 //go:noescape
-func mulQ4Minx4(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
-
-// mulQ8Narrowx1 multiplies 1 quantised rows by panels of layout Q8Narrow.
-//
-//go:noescape
-func mulQ8Narrowx1(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ4Minx4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
 // mulK4x1 multiplies 1 quantised rows by panels of layout K4.
 //
@@ -262,7 +252,7 @@ func mulK6x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *i
 // packQ8_0 writes a panel of Q8_0 from 16 rows, stride bytes apart.
 //
 //go:noescape
-func packQ8_0(code *int8, scales *uint16, src *byte, stride int, blocks int) uint32
+func packQ8_0(code *int8, scales *uint16, src *byte, stride int, blocks int)
 
 // packQ4_0 writes a panel of Q4_0 from 16 rows, stride bytes apart.
 //
@@ -287,7 +277,7 @@ func packHalf(dst *uint16, src *byte, stride int, eights int)
 // quantiseRowAVX2 quantises blocks of 32 activations.
 //
 //go:noescape
-func quantiseRowAVX2(q *int8, abs *int8, meta *float32, x *float32, blocks int)
+func quantiseRowAVX2(q *int8, wide *int16, sums *float32, evens *float32, fours *float32, halves *float32, x *float32, blocks int)
 
 // roundRowAVX2 writes x rounded to 11 bits. n is a multiple of 8, at least 8.
 //

@@ -33,11 +33,11 @@ func portableProduct(in *Input, rows int, m *Matrix) []float32 {
 	ldd := m.Panels() * Panel
 	dst := make([]float32, rows*ldd)
 	if m.quantised() {
-		q, abs, meta := make([]int8, rows*in.k), make([]int8, rows*in.k), make([]blockMeta, rows*in.blocks)
+		q, wide, meta := make([]int8, rows*in.k), make([]int16, rows*in.k), newMetas(rows*in.blocks)
 		for r := range rows {
-			quantiseRowGeneric(q[r*in.k:(r+1)*in.k], abs[r*in.k:(r+1)*in.k], meta[r*in.blocks:(r+1)*in.blocks], in.F32(r))
+			quantiseRowGeneric(q[r*in.k:(r+1)*in.k], wide[r*in.k:(r+1)*in.k], meta.cut(r*in.blocks, (r+1)*in.blocks), in.F32(r))
 		}
-		mulQuantGeneric(dst, ldd, quantRows{q: q, meta: meta, rows: rows, blocks: in.blocks}, m.quantPanels(0, m.Panels()))
+		mulQuantGeneric(dst, ldd, &quantRows{q: q, metas: meta, blocks: in.blocks}, 0, rows, m, 0, m.Panels())
 		return dst
 	}
 	x := append([]float32{}, in.x...)
@@ -178,17 +178,23 @@ func TestQuantiserEqualsPortable(t *testing.T) {
 				x[i] = hardFloat(r)
 			}
 		}
-		q, wantQ, abs, wantAbs := make([]int8, len(x)), make([]int8, len(x)), make([]int8, len(x)), make([]int8, len(x))
-		meta, want := make([]blockMeta, blocks), make([]blockMeta, blocks)
-		quantiseRow(q, abs, meta, x)
-		quantiseRowGeneric(wantQ, wantAbs, want, x)
-		for b := range want {
-			if !sameBits(meta[b].scale, want[b].scale) || meta[b].sum != want[b].sum {
-				t.Fatalf("%x: %+v, portable %+v", x[b*qk:b*qk+qk], meta[b], want[b])
+		q, wantQ, wide, wantWide := make([]int8, len(x)), make([]int8, len(x)), make([]int16, len(x)), make([]int16, len(x))
+		meta, want := newMetas(blocks), newMetas(blocks)
+		quantiseRow(q, wide, meta, x)
+		quantiseRowGeneric(wantQ, wantWide, want, x)
+		for b := range blocks {
+			scale := want.sums[b].scale
+			for _, got := range []float32{meta.sums[b].scale, meta.evens[b].scale, meta.fours[b].scale, meta.halves[b].scale} {
+				if !sameBits(got, scale) {
+					t.Fatalf("%x: scale %x, portable %x", x[b*qk:b*qk+qk], got, scale)
+				}
+			}
+			if meta.sums[b].sum != want.sums[b].sum || meta.evens[b].sum != want.evens[b].sum || meta.fours[b].sum != want.fours[b].sum || meta.halves[b].sum != want.halves[b].sum {
+				t.Fatalf("%x: %+v, portable %+v", x[b*qk:b*qk+qk], meta.cut(b, b+1), want.cut(b, b+1))
 			}
 		}
 		for i := range q {
-			if q[i] != wantQ[i] || abs[i] != wantAbs[i] {
+			if q[i] != wantQ[i] || wide[i] != wantWide[i] {
 				t.Fatalf("%x: code %d, portable %d", x[i], q[i], wantQ[i])
 			}
 		}

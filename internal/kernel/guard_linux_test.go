@@ -74,7 +74,9 @@ func fencedProduct(t *testing.T, r *rand.Rand, f Type, n, k, rows int, atEnd boo
 	in := NewInput(rows, k)
 	in.ldx = k
 	in.x, in.short[0].x = floats(rows*k), floats(rows*k)
-	in.q, in.abs, in.meta = fence[int8](t, rows*k, atEnd), fence[int8](t, rows*k, atEnd), fence[blockMeta](t, rows*in.blocks, atEnd)
+	in.q, in.wide = fence[int8](t, rows*k, atEnd), fence[int16](t, rows*k, atEnd)
+	in.sums, in.evens, in.fours = fence[blockMeta](t, rows*in.blocks, atEnd), fence[blockMeta](t, rows*in.blocks, atEnd), fence[blockMeta](t, rows*in.blocks, atEnd)
+	in.halves = fence[halfMeta](t, rows*in.blocks, atEnd)
 	move(t, &m.f32, atEnd)
 	move(t, &m.half, atEnd)
 	move(t, &m.code, atEnd)

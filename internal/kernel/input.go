@@ -15,16 +15,40 @@ type Input struct {
 	x       []float32
 	short   [shortSlots]shortRows
 
-	blocks int         // per row, 0 when k is no multiple of 32
-	q      []int8      // [rows][k]
-	abs    []int8      // [rows][k]: |q|
-	meta   []blockMeta // [rows][blocks]
+	blocks int     // per row, 0 when k is no multiple of 32
+	q      []int8  // [rows][k]
+	wide   []int16 // [rows][blocks][2][16]: the codes as words, see widen
+	metas
 }
 
-// blockMeta stands beside the codes of one block of 32 activations.
+// metas stands beside the codes, [rows][blocks] each: the scale of each block, and what a kind of product adds to its integers, so that a product reads no
+// more than it needs.
+type metas struct {
+	sums   []blockMeta // the sum of the codes
+	evens  []blockMeta // -128 times the codes at even places
+	fours  []blockMeta // two halves of 16 bits: -8 times the codes at places 0, 1 and at places 2, 3 mod 4
+	halves []halfMeta
+}
+
 type blockMeta struct {
 	scale float32
-	sum   int32 // of the codes
+	sum   int32
+}
+
+// halfMeta has -32 times the codes at places 0, 1 and at places 2, 3 mod 4 of the first and the second 16 of a block.
+type halfMeta struct {
+	scale float32
+	_     int32
+	sum   [2][2]int16
+}
+
+func newMetas(n int) metas {
+	return metas{sums: make([]blockMeta, n), evens: make([]blockMeta, n), fours: make([]blockMeta, n), halves: make([]halfMeta, n)}
+}
+
+// cut gives blocks [lo, hi).
+func (m *metas) cut(lo, hi int) metas {
+	return metas{sums: m.sums[lo:hi], evens: m.evens[lo:hi], fours: m.fours[lo:hi], halves: m.halves[lo:hi]}
 }
 
 // NewInput makes room for rows of width k. Rows are kept off multiples of 2 KiB: at such strides the rows of one product would fight for the same
@@ -37,8 +61,8 @@ func NewInput(rows, k int) *Input {
 	in.x = make([]float32, rows*in.ldx)
 	if k%qk == 0 {
 		in.blocks = k / qk
-		in.q, in.abs = make([]int8, rows*k), make([]int8, rows*k)
-		in.meta = make([]blockMeta, rows*in.blocks)
+		in.q, in.wide = make([]int8, rows*k), make([]int16, rows*k)
+		in.metas = newMetas(rows * in.blocks)
 	}
 	return in
 }
@@ -58,7 +82,7 @@ func (in *Input) Prepare(w *Matrix, lo, hi int) {
 		return
 	}
 	for r := lo; r < hi; r++ {
-		quantiseRow(in.q[r*in.k:(r+1)*in.k], in.abs[r*in.k:(r+1)*in.k], in.meta[r*in.blocks:(r+1)*in.blocks], in.F32(r))
+		quantiseRow(in.q[r*in.k:(r+1)*in.k], in.wide[r*in.k:(r+1)*in.k], in.metas.cut(r*in.blocks, (r+1)*in.blocks), in.F32(r))
 	}
 }
 
@@ -120,17 +144,42 @@ const (
 )
 
 // quantiseRowGeneric writes the codes of x, len(x) a multiple of 32: per block scale = amax/127 rounded to 11 bits, code = x*(127/amax) rounded to nearest even, and
-// the sum of the codes; abs are the magnitudes of the codes. (The scale is 11 bits wide because the tools that made today's quantised files keep it so, and their models answer with the same tokens here.)
-func quantiseRowGeneric(q, abs []int8, meta []blockMeta, x []float32) {
-	for b := range meta {
-		meta[b] = quantiseBlock(q[b*qk:b*qk+qk], x[b*qk:b*qk+qk])
-	}
-	for i, c := range q {
-		abs[i] = max(c, -c)
+// the sums of the codes; wide are the codes as words. (The scale is 11 bits wide because the tools that made today's quantised files keep it so, and their models answer with the same tokens here.)
+func quantiseRowGeneric(q []int8, wide []int16, meta metas, x []float32) {
+	for b := range meta.sums {
+		codes := q[b*qk : b*qk+qk]
+		meta.set(b, codes, quantiseBlock(codes, x[b*qk:b*qk+qk]))
+		widen(wide[b*qk:b*qk+qk], codes)
 	}
 }
 
-func quantiseBlock(q []int8, x []float32) (m blockMeta) {
+// set writes what stands beside block b.
+func (m *metas) set(b int, codes []int8, scale float32) {
+	var sum, even int32
+	var four [2]int16
+	half := halfMeta{scale: scale}
+	for i, c := range codes {
+		sum += int32(c)
+		even -= int32(1-i%2) * 128 * int32(c)
+		four[i%4/2] -= 8 * int16(c)
+		half.sum[i/(qk/2)][i%4/2] -= 32 * int16(c)
+	}
+	m.sums[b], m.evens[b] = blockMeta{scale, sum}, blockMeta{scale, even}
+	m.fours[b] = blockMeta{scale, int32(uint32(uint16(four[0])) | uint32(uint16(four[1]))<<16)}
+	m.halves[b] = half
+}
+
+// widen writes the codes as products with layQ8 read them, c(2i) and c(2i+1) being a pair: first c(2i) of all pairs, then c(2i+1) - 256*c(2i).
+func widen(wide []int16, codes []int8) {
+	even, odd := wide[:qk/2], wide[qk/2:qk]
+	for i := range even {
+		even[i] = int16(codes[2*i])
+		odd[i] = int16(codes[2*i+1]) - even[i]<<8
+	}
+}
+
+// quantiseBlock writes the codes of one block and gives its scale.
+func quantiseBlock(q []int8, x []float32) float32 {
 	var top uint32
 	for _, v := range x {
 		top = max(top, math.Float32bits(v)&0x7fffffff)
@@ -138,9 +187,9 @@ func quantiseBlock(q []int8, x []float32) (m blockMeta) {
 	if top < tinyBits || top >= infBits {
 		clear(q)
 		if top >= infBits {
-			m.scale = math.Float32frombits(0x7fc00000)
+			return math.Float32frombits(0x7fc00000)
 		}
-		return m
+		return 0
 	}
 	amax := math.Float32frombits(top)
 	inv := 127 / amax
@@ -148,8 +197,6 @@ func quantiseBlock(q []int8, x []float32) (m blockMeta) {
 		// Adding the magic number rounds to nearest even, as the vector conversion does; |v*inv| is at most 127.00003.
 		c := int32(math.Float32bits(float32(v*inv)+expMagic)) - int32(math.Float32bits(expMagic))
 		q[i] = int8(c)
-		m.sum += c
 	}
-	m.scale = round11(amax / 127)
-	return m
+	return round11(amax / 127)
 }

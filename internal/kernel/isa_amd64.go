@@ -152,83 +152,116 @@ func tileBF16(dst []float32, ldd int, x *float32, ldx int, w []uint16, k, rows, 
 // rowBlockBytes is the size of the quantised activations that stay in the second cache while all panels pass.
 const rowBlockBytes = 256 << 10
 
-func mulQuant(dst []float32, ldd int, a quantRows, w quantPanels) {
+func mulQuant(dst []float32, ldd int, a *quantRows, r0, r1 int, w *Matrix, p0, p1 int) {
 	if !useAVX2 {
-		mulQuantGeneric(dst, ldd, a, w)
+		mulQuantGeneric(dst, ldd, a, r0, r1, w, p0, p1)
 		return
 	}
-	block := max(4*quantTileRows, rowBlockBytes/(a.blocks*(qk+8)))
-	for r := 0; r < a.rows; {
-		h := tile(a.rows-r, block)
-		mulQuantBlock(dst[r*ldd:], ldd, a.cut(r, h), w)
+	block := max(4*quantTileRows, rowBlockBytes/(a.blocks*rowBytes(w.lay)))
+	for r := r0; r < r1; {
+		h := tile(r1-r, block)
+		mulQuantBlock(dst[(r-r0)*ldd:], ldd, a, r, r+h, w, p0, p1)
 		r += h
 	}
 }
 
+// rowBytes is what products with a layout read of one block of one row.
+func rowBytes(lay layout) int {
+	if lay == layQ8 {
+		return 2*qk + 8
+	}
+	return qk + 8
+}
+
 // mulQuantBlock takes each panel to all rows, tile after tile.
-func mulQuantBlock(dst []float32, ldd int, a quantRows, w quantPanels) {
-	run := panelRun(a.rows, quantTileRows, a.blocks*qk)
-	for p := 0; p < w.panels; p += run {
-		part := w.cut(p, min(run, w.panels-p))
-		for r := 0; r < a.rows; {
-			h := tile(a.rows-r, quantTileRows)
-			tileQuant(dst[r*ldd+p*Panel:], ldd, a.cut(r, h), part)
+func mulQuantBlock(dst []float32, ldd int, a *quantRows, r0, r1 int, w *Matrix, p0, p1 int) {
+	most := quantTileRows
+	if w.lay == layQ8 {
+		most = wideTileRows
+	}
+	run := panelRun(r1-r0, most, a.blocks*qk)
+	for p := p0; p < p1; p += run {
+		n := min(run, p1-p)
+		for r := r0; r < r1; {
+			h := tile(r1-r, most)
+			tileQuant(&dst[(r-r0)*ldd+(p-p0)*Panel], ldd, a, r, h, w, p, n)
 			r += h
 		}
 	}
 }
 
-// quantTileRows is the largest number of rows of one call of a quantised kernel.
-const quantTileRows = 4
+// quantTileRows is the largest number of rows of one call of a quantised kernel, wideTileRows of one for layQ8.
+const (
+	quantTileRows = 4
+	wideTileRows  = 3
+)
 
-// tileQuant multiplies 1 to 4 rows by a run of panels.
-func tileQuant(dst []float32, ldd int, a quantRows, w quantPanels) {
-	d, q, u, m, c, s, b, n := &dst[0], &a.q[0], &a.abs[0], &a.meta[0].scale, &w.code[0], &w.scales[0], a.blocks, w.panels
-	if w.lay >= layK4 {
-		tileSuper(d, ldd, q, m, c, &w.steps[0], s, b, n, int(w.lay)*8+a.rows)
+// tileQuant multiplies rows, 1 to 4, from row r on by n panels from panel p on.
+func tileQuant(d *float32, ldd int, a *quantRows, r, rows int, w *Matrix, p, n int) {
+	b := a.blocks
+	first, row := p*b, r*b
+	c := &w.code[4*first*w.wordsPerBlock()]
+	if w.lay == layQ8 {
+		tileWide(d, ldd, &a.wide[row*qk], &a.evens[row].scale, c, &w.scales[first*Panel], b, n, rows)
 		return
 	}
+	q, m := &a.q[row*qk], &a.sums[row].scale
+	switch w.lay {
+	case layQ4:
+		m = &a.fours[row].scale
+	case layK6:
+		m = &a.halves[row].scale
+	}
+	if w.inSupers() {
+		tileSuper(d, ldd, q, m, c, &w.steps[2*first*Panel], &w.scales[first/(superLen/qk)*w.halvesPerSuper()], b, n, int(w.lay)*8+rows)
+		return
+	}
+	tileBlocks(d, ldd, q, m, c, w, first, b, n, int(w.lay)*8+rows)
+}
+
+func tileWide(d *float32, ldd int, a *int16, m *float32, c *int8, s *uint16, b, n, rows int) {
+	switch rows {
+	case 1:
+		mulQ8x1(d, ldd, a, m, c, s, b, n)
+	case 2:
+		mulQ8x2(d, ldd, a, m, c, s, b, n)
+	default:
+		mulQ8x3(d, ldd, a, m, c, s, b, n)
+	}
+}
+
+// tileBlocks multiplies by panels of a layout of plain blocks from block first on; kind is 8 times the layout plus the rows.
+func tileBlocks(d *float32, ldd int, q *int8, m *float32, c *int8, w *Matrix, first, b, n, kind int) {
+	s := &w.scales[first*Panel]
 	var min *uint16
 	if len(w.mins) > 0 {
-		min = &w.mins[0]
+		min = &w.mins[first*Panel]
 	}
-	if w.narrow && a.rows == 1 {
-		mulQ8Narrowx1(d, ldd, q, u, m, c, s, min, b, n)
-		return
-	}
-	switch int(w.lay)*8 + a.rows {
-	case int(layQ8)*8 + 1:
-		mulQ8x1(d, ldd, q, u, m, c, s, min, b, n)
-	case int(layQ8)*8 + 2:
-		mulQ8x2(d, ldd, q, u, m, c, s, min, b, n)
-	case int(layQ8)*8 + 3:
-		mulQ8x3(d, ldd, q, u, m, c, s, min, b, n)
-	case int(layQ8)*8 + 4:
-		mulQ8x4(d, ldd, q, u, m, c, s, min, b, n)
+	switch kind {
 	case int(layQ8Min)*8 + 1:
-		mulQ8Minx1(d, ldd, q, u, m, c, s, min, b, n)
+		mulQ8Minx1(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ8Min)*8 + 2:
-		mulQ8Minx2(d, ldd, q, u, m, c, s, min, b, n)
+		mulQ8Minx2(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ8Min)*8 + 3:
-		mulQ8Minx3(d, ldd, q, u, m, c, s, min, b, n)
+		mulQ8Minx3(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ8Min)*8 + 4:
-		mulQ8Minx4(d, ldd, q, u, m, c, s, min, b, n)
+		mulQ8Minx4(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ4)*8 + 1:
-		mulQ4x1(d, ldd, q, u, m, c, s, min, b, n)
+		mulQ4x1(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ4)*8 + 2:
-		mulQ4x2(d, ldd, q, u, m, c, s, min, b, n)
+		mulQ4x2(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ4)*8 + 3:
-		mulQ4x3(d, ldd, q, u, m, c, s, min, b, n)
+		mulQ4x3(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ4)*8 + 4:
-		mulQ4x4(d, ldd, q, u, m, c, s, min, b, n)
+		mulQ4x4(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ4Min)*8 + 1:
-		mulQ4Minx1(d, ldd, q, u, m, c, s, min, b, n)
+		mulQ4Minx1(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ4Min)*8 + 2:
-		mulQ4Minx2(d, ldd, q, u, m, c, s, min, b, n)
+		mulQ4Minx2(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ4Min)*8 + 3:
-		mulQ4Minx3(d, ldd, q, u, m, c, s, min, b, n)
+		mulQ4Minx3(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ4Min)*8 + 4:
-		mulQ4Minx4(d, ldd, q, u, m, c, s, min, b, n)
+		mulQ4Minx4(d, ldd, q, m, c, s, min, b, n)
 	}
 }
 
@@ -245,7 +278,7 @@ func (m *Matrix) packPanel(p int, src []byte) bool {
 	code, scales, stride := &m.code[p*blocks*m.wordsPerBlock()*4], &m.scales[p*blocks*Panel], len(src)/Panel
 	switch m.Source {
 	case Q8_0:
-		m.narrow = packQ8_0(code, scales, &src[0], stride, blocks) == 0 && m.narrow
+		packQ8_0(code, scales, &src[0], stride, blocks)
 	case Q4_0:
 		packQ4_0(code, scales, &src[0], stride, blocks)
 	default:
@@ -294,12 +327,12 @@ func tileSuper(d *float32, ldd int, q *int8, m *float32, c, f *int8, s *uint16, 
 	}
 }
 
-func quantiseRow(q, abs []int8, meta []blockMeta, x []float32) {
-	if !useAVX2 || len(meta) == 0 {
-		quantiseRowGeneric(q, abs, meta, x)
+func quantiseRow(q []int8, wide []int16, meta metas, x []float32) {
+	if !useAVX2 || len(meta.sums) == 0 {
+		quantiseRowGeneric(q, wide, meta, x)
 		return
 	}
-	quantiseRowAVX2(&q[0], &abs[0], &meta[0].scale, &x[0], len(meta))
+	quantiseRowAVX2(&q[0], &wide[0], &meta.sums[0].scale, &meta.evens[0].scale, &meta.fours[0].scale, &meta.halves[0].scale, &x[0], len(meta.sums))
 }
 
 func roundRow(dst, x []float32) {

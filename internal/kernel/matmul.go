@@ -43,8 +43,8 @@ func (m *Matrix) lastPanel(dst []float32, ldd int, in *Input, x []float32, rows 
 // multiply computes whole panels [p0, p1) for rows [r0, r1); dst starts at row r0, panel p0. x are the rows that unquantised weights meet.
 func (m *Matrix) multiply(dst []float32, ldd int, in *Input, x []float32, r0, r1, p0, p1 int) {
 	if m.quantised() {
-		all := quantRows{q: in.q, abs: in.abs, meta: in.meta, blocks: in.blocks}
-		mulQuant(dst, ldd, all.cut(r0, r1-r0), m.quantPanels(p0, p1))
+		a := quantRows{q: in.q, wide: in.wide, metas: in.metas, blocks: in.blocks}
+		mulQuant(dst, ldd, &a, r0, r1, m, p0, p1)
 		return
 	}
 	mulPlain(dst, ldd, x[r0*in.ldx:], in.ldx, r1-r0, m.plainPanels(p0, p1))
@@ -68,43 +68,10 @@ func (m *Matrix) plainPanels(p0, p1 int) plainPanels {
 	return w
 }
 
-// quantRows is a run of quantised activation rows: q and its magnitudes abs [rows][blocks*32], meta [rows][blocks].
+// quantRows are quantised activation rows: q and the same as words, wide, [rows][blocks*32].
 type quantRows struct {
-	q, abs       []int8
-	meta         []blockMeta
-	rows, blocks int
-}
-
-// cut gives n rows from row r on.
-func (a quantRows) cut(r, n int) quantRows {
-	at := r * a.blocks
-	return quantRows{q: a.q[at*qk:], abs: a.abs[at*qk:], meta: a.meta[at:], rows: n, blocks: a.blocks}
-}
-
-// quantPanels is a run of quantised weight panels.
-type quantPanels struct {
-	lay          layout
-	narrow       bool // no code of layQ8 is -128
-	code, steps  []int8
-	scales, mins []uint16
-	panels       int
-}
-
-func (m *Matrix) quantPanels(p0, p1 int) quantPanels {
-	w := quantPanels{lay: m.lay, narrow: m.narrow, code: m.code, steps: m.steps, scales: m.scales, mins: m.mins, panels: m.Panels()}
-	return w.cut(p0, p1-p0)
-}
-
-// cut gives n panels from panel p on.
-func (w quantPanels) cut(p, n int) quantPanels {
-	w.code, w.steps = cutStream(w.code, w.panels, p, n), cutStream(w.steps, w.panels, p, n)
-	w.scales, w.mins = cutStream(w.scales, w.panels, p, n), cutStream(w.mins, w.panels, p, n)
-	w.panels = n
-	return w
-}
-
-// cutStream gives the part of n panels from panel p on of a stream of so many panels.
-func cutStream[T any](s []T, panels, p, n int) []T {
-	per := len(s) / panels
-	return s[p*per : (p+n)*per]
+	q    []int8
+	wide []int16
+	metas
+	blocks int
 }

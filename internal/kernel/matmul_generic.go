@@ -58,27 +58,27 @@ func foldChains(dst []float32, s *[chains][Panel]float32) {
 	}
 }
 
-// mulQuantGeneric multiplies quantised rows by quantised panels: exact integer dots of a block, then, blocks ascending,
+// mulQuantGeneric multiplies quantised rows [r0, r1) by quantised panels [p0, p1): exact integer dots of a block, then, blocks ascending,
 // acc += dot*(ws*as) and, with minima, acc += (min*as)*sum, every operation rounded to f32.
-func mulQuantGeneric(dst []float32, ldd int, a quantRows, w quantPanels) {
-	if w.lay >= layK4 {
-		mulSuperGeneric(dst, ldd, a, w)
+func mulQuantGeneric(dst []float32, ldd int, a *quantRows, r0, r1 int, w *Matrix, p0, p1 int) {
+	if w.inSupers() {
+		mulSuperGeneric(dst, ldd, a, r0, r1, w, p0, p1)
 		return
 	}
-	per := len(w.code) / max(1, w.panels*a.blocks)
-	for p := range w.panels {
-		for r := range a.rows {
+	per := 4 * w.wordsPerBlock()
+	for p := p0; p < p1; p++ {
+		for r := r0; r < r1; r++ {
 			var acc [Panel]float32
 			for b := range a.blocks {
 				wb, ab := p*a.blocks+b, r*a.blocks+b
-				m := a.meta[ab]
+				m := a.sums[ab]
 				dot := blockDots(w.lay, w.code[wb*per:(wb+1)*per], (*[qk]int8)(a.q[ab*qk:]), m.sum)
 				addBlock(&acc, &dot, w.scales[wb*Panel:], m.scale)
 				if len(w.mins) > 0 {
 					addMins(&acc, w.mins[wb*Panel:], m)
 				}
 			}
-			copy(dst[r*ldd+p*Panel:], acc[:])
+			copy(dst[(r-r0)*ldd+(p-p0)*Panel:], acc[:])
 		}
 	}
 }
@@ -98,16 +98,16 @@ func addMins(acc *[Panel]float32, mins []uint16, a blockMeta) {
 // blockDots gives the integer dots of one block of 16 rows with the activation codes a.
 func blockDots(lay layout, code []int8, a *[qk]int8, sum int32) (dot [Panel]int32) {
 	switch lay {
-	case layQ8:
+	case layQ8: // even codes lie 128 up
 		for g := range 8 {
 			a0, a1, a2, a3 := int32(a[4*g]), int32(a[4*g+1]), int32(a[4*g+2]), int32(a[4*g+3])
 			w := (*[4 * Panel]int8)(code[g*4*Panel:])
 			for l := range dot {
-				dot[l] += int32(w[4*l])*a0 + int32(w[4*l+1])*a1 + int32(w[4*l+2])*a2 + int32(w[4*l+3])*a3
+				dot[l] += int32(w[4*l]^-128)*a0 + int32(w[4*l+1])*a1 + int32(w[4*l+2]^-128)*a2 + int32(w[4*l+3])*a3
 			}
 		}
-	case layQ8Min: // codes are 0..31: the same bytes, signed or not
-		return blockDots(layQ8, code, a, sum)
+	case layQ8Min:
+		return plainDots(code, a, 0)
 	default:
 		for g := range 4 {
 			lo, hi := (*[4]int8)(a[4*g:]), (*[4]int8)(a[4*g+16:])
@@ -128,17 +128,30 @@ func blockDots(lay layout, code []int8, a *[qk]int8, sum int32) (dot [Panel]int3
 	return dot
 }
 
+// plainDots gives the integer dots of one block of 16 rows with codes that are held as bytes, lift above their values.
+func plainDots(code []int8, a *[qk]int8, lift int32) (dot [Panel]int32) {
+	for g := range 8 {
+		a0, a1, a2, a3 := int32(a[4*g]), int32(a[4*g+1]), int32(a[4*g+2]), int32(a[4*g+3])
+		w := (*[4 * Panel]int8)(code[g*4*Panel:])
+		off := lift * (a0 + a1 + a2 + a3)
+		for l := range dot {
+			dot[l] += int32(w[4*l])*a0 + int32(w[4*l+1])*a1 + int32(w[4*l+2])*a2 + int32(w[4*l+3])*a3 - off
+		}
+	}
+	return dot
+}
+
 // mulSuperGeneric multiplies quantised rows by panels of a K layout: per block of 32, blocks ascending, the exact integer factor*dot times d*as, and, with minima,
 // factor*sum times min*as, every operation rounded to f32.
-func mulSuperGeneric(dst []float32, ldd int, a quantRows, w quantPanels) {
+func mulSuperGeneric(dst []float32, ldd int, a *quantRows, r0, r1 int, w *Matrix, p0, p1 int) {
 	const per = superLen / qk
-	code, halves := len(w.code)/max(1, w.panels*a.blocks), len(w.scales)*per/max(1, w.panels*a.blocks)
-	for p := range w.panels {
-		for r := range a.rows {
+	code, halves := 4*w.wordsPerBlock(), w.halvesPerSuper()
+	for p := p0; p < p1; p++ {
+		for r := r0; r < r1; r++ {
 			var acc [Panel]float32
 			for b := range a.blocks {
 				wb, ab := p*a.blocks+b, r*a.blocks+b
-				m, steps, scales := a.meta[ab], (*[2 * Panel]int8)(w.steps[wb*2*Panel:]), w.scales[wb/per*halves:]
+				m, steps, scales := a.sums[ab], (*[2 * Panel]int8)(w.steps[wb*2*Panel:]), w.scales[wb/per*halves:]
 				dot := superDots(w.lay, w.code[wb*code:(wb+1)*code], steps, (*[qk]int8)(a.q[ab*qk:]))
 				addBlock(&acc, &dot, scales, m.scale)
 				if w.lay != layK6 {
@@ -148,7 +161,7 @@ func mulSuperGeneric(dst []float32, ldd int, a quantRows, w quantPanels) {
 					addBlock(&acc, &dot, scales[Panel:], m.scale)
 				}
 			}
-			copy(dst[r*ldd+p*Panel:], acc[:])
+			copy(dst[(r-r0)*ldd+(p-p0)*Panel:], acc[:])
 		}
 	}
 }
@@ -165,7 +178,11 @@ func superDots(lay layout, code []int8, steps *[2 * Panel]int8, a *[qk]int8) (do
 	lo, hi := *a, *a
 	clear(lo[qk/2:])
 	clear(hi[:qk/2])
-	first, second := blockDots(layQ8, code, &lo, 0), blockDots(layQ8, code, &hi, 0)
+	var lift int32
+	if lay == layK6 {
+		lift = 32
+	}
+	first, second := plainDots(code, &lo, lift), plainDots(code, &hi, lift)
 	for l := range dot {
 		s0, s1 := int32(steps[l]), int32(steps[Panel+l])
 		if lay == layK8 {

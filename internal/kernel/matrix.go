@@ -14,12 +14,12 @@ const Panel = 16
 //
 //	layF32   [panels][K][16] f32
 //	layF16   [panels][K][16] halves            layBF16 the same with bfloat16
-//	layQ8    [panels][K/32][8 groups][16 rows][4] int8, value k of a block in group k/4
-//	layQ8Min the same with unsigned codes
+//	layQ8    [panels][K/32][8 groups][16 rows][4] bytes, value k of a block in group k/4: int8 codes, those of even k 128 up
+//	layQ8Min the same with unsigned codes, none raised
 //	layQ4    [panels][K/32][4 groups][16 rows][4] bytes: low nibbles are group g, high nibbles group g+4; codes are unsigned, zero point 8
 //	layQ4Min the same with zero point 0
 //
-//	layK4    as layQ4 with zero point 0      layK8, layK6  as layQ8 with unsigned codes up to 31, signed codes from -32 to 31
+//	layK4    as layQ4 with zero point 0      layK8, layK6  as layQ8Min with codes up to 31, codes from -32 to 31, all 32 up
 //
 // The scales (and the minima of the Min layouts) of quantised matrices lie in streams of their own: [panels][K/32][16] halves.
 // The K layouts have [panels][K/32][2][16] integer factors, in layK6 of the two halves of the block, else of scale and minimum, and [panels][K/256][16] halves, in
@@ -75,7 +75,6 @@ type Matrix struct {
 	f32    []float32 // layF32
 	half   []uint16  // layF16, layBF16
 	code   []int8    // the codes of quantised layouts
-	narrow bool      // layQ8 without the code -128, which a file can hold though no known quantiser writes it
 	scales []uint16
 	mins   []uint16
 	steps  []int8 // K layouts
@@ -113,7 +112,6 @@ func NewMatrix(t Type, n, k int, src []byte) (*Matrix, error) {
 	if err := m.allocate(); err != nil {
 		return nil, err
 	}
-	m.narrow = m.lay == layQ8
 	m.fill(src)
 	return m, nil
 }
@@ -182,16 +180,6 @@ func (m *Matrix) Bytes() int { return len(m.mem.mem) }
 func (m *Matrix) Free() {
 	m.mem.free()
 	m.f32, m.half, m.code, m.scales, m.mins, m.steps = nil, nil, nil, nil, nil, nil
-}
-
-// hasLowest says whether a byte of the words is 0x80, -128 as a code. (The test for a zero byte after flipping: Hacker's Delight, section 6-1.)
-func hasLowest(words []uint32) bool {
-	var found uint32
-	for _, w := range words {
-		z := w ^ 0x80808080
-		found |= (z - 0x01010101) &^ z
-	}
-	return found&0x80808080 != 0
 }
 
 // fill writes the panels. Within a panel k advances and the 16 rows are read side by side, so that writes stay within the cache.
@@ -264,7 +252,6 @@ func (m *Matrix) fillBlocks(p, rows int, src []byte) {
 			m.putBlock(words[b*unit:(b+1)*unit], r, blk)
 		}
 	}
-	m.narrow = m.narrow && !hasLowest(words)
 }
 
 // words views the codes in units of four values (layQ8) or eight (layQ4): what one row has in one group.
@@ -283,7 +270,7 @@ func (m *Matrix) putBlock(dst []uint32, r int, src []byte) {
 	case Q8_0:
 		w, in := (*[8 * Panel]uint32)(dst), (*[32]byte)(src)
 		for g := range 8 {
-			w[g*Panel+r&15] = binary.NativeEndian.Uint32(in[4*g:])
+			w[g*Panel+r&15] = binary.NativeEndian.Uint32(in[4*g:]) ^ nativeWord(lift)
 		}
 	case IQ4_NL:
 		putTable((*[8 * Panel]uint32)(dst), r, (*[16]byte)(src))
@@ -297,6 +284,9 @@ func (m *Matrix) putBlock(dst []uint32, r int, src []byte) {
 	}
 }
 
+// lift raises, or lowers, the even codes of four signed ones by 128.
+const lift = 0x00800080
+
 // putTable writes the values that nibbles stand for in iq4_nl.
 func putTable(w *[8 * Panel]uint32, r int, src *[16]byte) {
 	for g := range 4 {
@@ -304,7 +294,7 @@ func putTable(w *[8 * Panel]uint32, r int, src *[16]byte) {
 		for i, v := range src[4*g : 4*g+4] {
 			lo[i], hi[i] = byte(iq4Codes[v&15]), byte(iq4Codes[v>>4])
 		}
-		w[g*Panel+r&15], w[(g+4)*Panel+r&15] = binary.NativeEndian.Uint32(lo[:]), binary.NativeEndian.Uint32(hi[:])
+		w[g*Panel+r&15], w[(g+4)*Panel+r&15] = nativeWord(binary.LittleEndian.Uint32(lo[:])^lift), nativeWord(binary.LittleEndian.Uint32(hi[:])^lift)
 	}
 }
 
@@ -324,7 +314,7 @@ func fiveBits(low, high uint32, signed bool) uint32 {
 	fifth := high & 15 * 0x00204081 & 0x01010101 // bit i to byte i
 	if signed {
 		fifth ^= 0x01010101
-		return nativeWord(low | fifth*0xf0) // a clear bit means minus 16: 0xf0 in two's complement
+		return nativeWord((low | fifth*0xf0) ^ lift) // a clear bit means minus 16: 0xf0 in two's complement
 	}
 	return nativeWord(low | fifth<<4)
 }
@@ -383,6 +373,9 @@ func (m *Matrix) getCodes(c *codes, block, r int) {
 		w := m.code[block*qk*Panel+r*4:]
 		for i := range c.q {
 			c.q[i] = w[i/4*4*Panel+i%4]
+			if m.lay == layQ8 && i%2 == 0 {
+				c.q[i] ^= -128
+			}
 		}
 		return
 	}

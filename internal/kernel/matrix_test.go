@@ -213,19 +213,6 @@ func TestQuantizeExtremes(t *testing.T) {
 	}
 }
 
-// TestNarrow: one code -128 anywhere is found, and the scale's bytes are not taken for codes.
-func TestNarrow(t *testing.T) {
-	const rows = 18 // a whole panel and a part of one
-	for at := range rows * 34 {
-		src := make([]byte, rows*34)
-		src[at] = 0x80
-		m := newMatrix(t, Q8_0, rows, 32, src)
-		if want := at%34 < 2; m.narrow != want {
-			t.Errorf("byte %d: narrow is %v", at, m.narrow)
-		}
-	}
-}
-
 func TestNewMatrixErrors(t *testing.T) {
 	for _, c := range []struct {
 		t     Type
@@ -281,8 +268,8 @@ func TestMatMulAccuracy(t *testing.T) {
 						x = round11(x)
 					}
 					if f.Block() > 1 {
-						x = float32(in.q[i*k+j]) * in.meta[(i*k+j)/32].scale
-						if d := math.Abs(float64(x - in.F32(i)[j])); d > 0.54*float64(in.meta[(i*k+j)/32].scale) {
+						x = float32(in.q[i*k+j]) * in.sums[(i*k+j)/32].scale
+						if d := math.Abs(float64(x - in.F32(i)[j])); d > 0.54*float64(in.sums[(i*k+j)/32].scale) {
 							t.Fatalf("activation %v became %v", in.F32(i)[j], x)
 						}
 					}
@@ -380,9 +367,8 @@ func TestQuantiserLimits(t *testing.T) {
 	}{{127, 1, 127}, {-127, 1, -127}, {0, 0, 0}, {1e-35, 0, 0}, {math.MaxFloat32, 0x1.02p+121, 127}, {1, 0x1.02p-7, 127}, {254, 2, 127}} {
 		clear(x)
 		x[5] = c.v
-		m := quantiseBlock(q[:], x)
-		if m.scale != c.scale || q[5] != c.code || m.sum != int32(c.code) {
-			t.Errorf("%v: scale %v code %d sum %d, want %v and %d", c.v, m.scale, q[5], m.sum, c.scale, c.code)
+		if scale := quantiseBlock(q[:], x); scale != c.scale || q[5] != c.code {
+			t.Errorf("%v: scale %v code %d, want %v and %d", c.v, scale, q[5], c.scale, c.code)
 		}
 	}
 	x[0], x[1], x[2], x[3], x[5] = 127, 0.5, 1.5, -2.5, 0

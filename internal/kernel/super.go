@@ -175,6 +175,9 @@ func (m *Matrix) putSuper(words []uint32, steps []int8, r, i int, s *superBlock)
 		return
 	}
 	for g, v := range in {
+		if m.lay == layK6 {
+			v = (v ^ 0x20*ones1) & (0x3f * ones1) // plus 32
+		}
 		words[g*Panel+r] = nativeWord(v)
 	}
 }
@@ -205,9 +208,12 @@ func (m *Matrix) getSuper(s *superBlock, block, r, i int) {
 	}
 	words := m.words()[block*m.wordsPerBlock()+r:]
 	for g := range 8 {
-		if m.lay == layK4 {
+		switch m.lay {
+		case layK4:
 			s.words[8*i+g] = nativeWord(words[g%4*Panel]) >> (g / 4 * 4) & ones4
-		} else {
+		case layK6:
+			s.words[8*i+g] = less32(nativeWord(words[g*Panel]))
+		default:
 			s.words[8*i+g] = nativeWord(words[g*Panel])
 		}
 	}

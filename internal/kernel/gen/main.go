@@ -27,12 +27,14 @@ func main() {
 			mulHalf(f, s[0], s[1])
 		}
 	}
-	for _, f := range []quantFormat{q8, q8Min, q4, q4Min} {
+	for rows := 1; rows <= 3; rows++ {
+		mulWide(rows)
+	}
+	for _, f := range []quantFormat{q8Min, q4, q4Min} {
 		for rows := 1; rows <= 4; rows++ {
 			mulQuant(f, rows)
 		}
 	}
-	mulQuant(q8Narrow, 1)
 	for _, f := range []superFormat{k4, k8, k6} {
 		for rows := 1; rows <= 4; rows++ {
 			mulSuper(f, rows)
@@ -162,3 +164,10 @@ func constU32(name string, bits uint32) Mem {
 func constF32(name string, v float32) Mem { return constU32(name, math.Float32bits(v)) }
 
 func zero(y VecVirtual) { VPXOR(y, y, y) }
+
+// ahead is how far in front of their reading weights are asked for, in bytes. The processor's own prefetchers stop at pages and fall behind as soon as a line is
+// read for several rows. Any distance from 4 to 64 KiB serves; weights beyond the end may be asked for.
+const ahead = 8 << 10
+
+// fetch asks for the line that lies ahead of a place of the weights.
+func fetch(base Register, disp int) { PREFETCHT1(Mem{Base: base, Disp: disp + ahead}) }

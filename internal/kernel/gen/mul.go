@@ -261,24 +261,20 @@ func mulHalf(f plainFormat, R, P int) {
 type quantFormat struct {
 	name           string
 	four, min, off bool // nibbles; a minimum; a zero point of 8
-	narrow         bool // no code is -128
 }
 
 var (
-	q8       = quantFormat{name: "Q8"}
-	q8Min    = quantFormat{name: "Q8Min", min: true}
-	q8Narrow = quantFormat{name: "Q8Narrow", narrow: true}
-	q4       = quantFormat{name: "Q4", four: true, off: true}
-	q4Min    = quantFormat{name: "Q4Min", four: true, min: true}
+	q8Min = quantFormat{name: "Q8Min", min: true}
+	q4    = quantFormat{name: "Q4", four: true, off: true}
+	q4Min = quantFormat{name: "Q4Min", four: true, min: true}
 )
 
 // quantTile is the state of one product while it is emitted.
 type quantTile struct {
 	f           quantFormat
 	R           int
-	out         rows      // results
-	q, meta     rows      // activation codes; scale and sum of each block
-	abs         GPVirtual // magnitudes of the codes, for the narrow product of one row
+	out         rows // results
+	q, meta     rows // activation codes; scale and sum of each block
 	code        GPVirtual
 	scale, mins GPVirtual
 	blocks      GPVirtual
@@ -289,13 +285,10 @@ type quantTile struct {
 // mulQuant multiplies R quantised rows by panels. Up to two rows take a panel at once; more take its halves one after the other, to stay within 16 registers.
 func mulQuant(f quantFormat, R int) {
 	fn(label("mul", f.name, "x", R), label("multiplies ", R, " quantised rows by panels of layout ", f.name, "."),
-		"func(dst *float32, ldd int, q *int8, abs *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)")
+		"func(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)")
 	t := &quantTile{f: f, R: R, code: arg("code"), scale: arg("scales"), blocks: arg("blocks")}
 	if f.min {
 		t.mins = arg("mins")
-	}
-	if f.narrow {
-		t.abs = arg("abs")
 	}
 	dst, ldd := arg("dst"), arg("ldd")
 	SHLQ(U8(2), ldd)
@@ -370,8 +363,6 @@ func (t *quantTile) run(name string, halves ...int) {
 	switch {
 	case t.f.four:
 		t.dotsOfNibbles(halves)
-	case t.f.narrow:
-		t.dotsOfNarrow(halves)
 	default:
 		t.dotsOfBytes(halves)
 	}
@@ -385,16 +376,10 @@ func (t *quantTile) run(name string, halves ...int) {
 		ADDQ(U8(32), t.mins)
 	}
 	t.q.advance(U8(32))
-	if t.f.narrow {
-		ADDQ(U8(32), t.abs)
-	}
 	t.meta.advance(U8(8))
 	DECQ(n)
 	JNE(LabelRef(name))
 	t.q.retreat(t.q.stride)
-	if t.f.narrow {
-		SUBQ(t.q.stride, t.abs)
-	}
 	t.meta.retreat(t.meta.stride)
 	for r := range t.R {
 		for i, h := range halves {
@@ -403,54 +388,37 @@ func (t *quantTile) run(name string, halves ...int) {
 	}
 }
 
-// dotsOfBytes: four products a lane and group. Signed codes take |w| as the unsigned side and give their sign to the activation, which is within -127..127:
-// exact for every code, -128 too, and 2*128*127 fits 16 bits.
+// dotsOfBytes: sums of eight products of codes up to 31 fit 16 bits, 8*31*127 = 31496, so that the lanes are widened twice a block.
 func (t *quantTile) dotsOfBytes(halves []int) {
-	for g := range 8 {
-		for i, h := range halves {
-			w, u := YMM(), YMM()
-			VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, w)
-			if t.f.min {
-				u = w
-			} else {
-				VPABSB(w, u)
+	for i, h := range halves {
+		for part := range 2 {
+			sum := make([]VecVirtual, t.R)
+			for g := 4 * part; g < 4*part+4; g++ {
+				if h == 0 {
+					fetch(t.code, 64*g)
+				}
+				w := YMM()
+				VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, w)
+				for r := range t.R {
+					a := YMM()
+					VPBROADCASTD(t.q.at(r, 4*g), a)
+					if sum[r] == nil {
+						sum[r] = a
+						VPMADDUBSW(a, w, a)
+						continue
+					}
+					VPMADDUBSW(a, w, a)
+					VPADDW(a, sum[r], sum[r])
+				}
 			}
 			for r := range t.R {
-				a := YMM()
-				VPBROADCASTD(t.q.at(r, 4*g), a)
-				if !t.f.min {
-					VPSIGNB(w, a, a)
-				}
-				VPMADDUBSW(a, u, a)
-				if g == 0 {
-					VPMADDWD(a, t.ones, t.dot[r][i])
+				if part == 0 {
+					VPMADDWD(sum[r], t.ones, t.dot[r][i])
 					continue
 				}
-				VPMADDWD(a, t.ones, a)
-				VPADDD(a, t.dot[r][i], t.dot[r][i])
+				VPMADDWD(sum[r], t.ones, sum[r])
+				VPADDD(sum[r], t.dot[r][i], t.dot[r][i])
 			}
-		}
-	}
-}
-
-// dotsOfNarrow takes the magnitude of the activation as the unsigned side, which saves an operation for one row but is exact only without the code -128,
-// whose sign cannot be changed.
-func (t *quantTile) dotsOfNarrow(halves []int) {
-	for g := range 8 {
-		a, u := YMM(), YMM()
-		VPBROADCASTD(t.q.at(0, 4*g), a)
-		VPBROADCASTD(Mem{Base: t.abs, Disp: 4 * g}, u)
-		for i, h := range halves {
-			w := YMM()
-			VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, w)
-			VPSIGNB(a, w, w)
-			VPMADDUBSW(w, u, w)
-			if g == 0 {
-				VPMADDWD(w, t.ones, t.dot[0][i])
-				continue
-			}
-			VPMADDWD(w, t.ones, w)
-			VPADDD(w, t.dot[0][i], t.dot[0][i])
 		}
 	}
 }
@@ -458,6 +426,9 @@ func (t *quantTile) dotsOfNarrow(halves []int) {
 // dotsOfNibbles: sums of 16 products of codes up to 15 fit 16 bits, so that the lanes are widened once a block.
 func (t *quantTile) dotsOfNibbles(halves []int) {
 	for g := range 4 {
+		if halves[0] == 0 {
+			fetch(t.code, 64*g)
+		}
 		for i, h := range halves {
 			lo, hi := YMM(), YMM()
 			VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, lo)
@@ -467,11 +438,15 @@ func (t *quantTile) dotsOfNibbles(halves []int) {
 			for r := range t.R {
 				a, b := YMM(), YMM()
 				VPBROADCASTD(t.q.at(r, 4*g), a)
-				if g == 0 {
-					VPMADDUBSW(a, lo, t.dot[r][i])
-				} else {
+				switch {
+				case g > 0:
 					VPMADDUBSW(a, lo, a)
 					VPADDW(a, t.dot[r][i], t.dot[r][i])
+				case t.f.off:
+					VPMADDUBSW(a, lo, a)
+					VPADDW(t.start(r), a, t.dot[r][i])
+				default:
+					VPMADDUBSW(a, lo, t.dot[r][i])
 				}
 				VPBROADCASTD(t.q.at(r, 4*g+16), b)
 				VPMADDUBSW(b, hi, b)
@@ -482,14 +457,15 @@ func (t *quantTile) dotsOfNibbles(halves []int) {
 	for r := range t.R {
 		for i := range halves {
 			VPMADDWD(t.dot[r][i], t.ones, t.dot[r][i])
-			if t.f.off {
-				a := YMM()
-				VPBROADCASTD(t.meta.at(r, 4), a)
-				VPSLLD(U8(3), a, a)
-				VPSUBD(a, t.dot[r][i], t.dot[r][i])
-			}
 		}
 	}
+}
+
+// start gives what the zero point of 8 takes off the sums of a row, which wrap on the way and fit 16 bits at the end: 16*8*127 = 16256.
+func (t *quantTile) start(r int) VecVirtual {
+	s := YMM()
+	VPBROADCASTD(t.meta.at(r, 4), s)
+	return s
 }
 
 // addScaled: acc += dot*(ws*as), each step rounded.
@@ -527,8 +503,9 @@ func (t *quantTile) addMins(halves []int) {
 
 // quantiseRow turns blocks of 32 floats into codes, scale and sum.
 func quantiseRow() {
-	fn("quantiseRowAVX2", "quantises blocks of 32 activations.", "func(q *int8, abs *int8, meta *float32, x *float32, blocks int)")
-	q, mag, meta, x, blocks := arg("q"), arg("abs"), arg("meta"), arg("x"), arg("blocks")
+	fn("quantiseRowAVX2", "quantises blocks of 32 activations.", "func(q *int8, wide *int16, sums *float32, evens *float32, fours *float32, halves *float32, x *float32, blocks int)")
+	q, wide, x, blocks := arg("q"), arg("wide"), arg("x"), arg("blocks")
+	meta := []GPVirtual{arg("sums"), arg("evens"), arg("fours"), arg("halves")}
 	abs, c127, order := YMM(), XMM(), YMM()
 	VPCMPEQD(abs, abs, abs)
 	VPSRLD(U8(1), abs, abs)
@@ -566,36 +543,28 @@ func quantiseRow() {
 	VDIVSS(c127, top, s)
 	VMOVD(s, bits)
 	round11(bits)
-	MOVL(bits, Mem{Base: meta})
+	for _, m := range meta {
+		MOVL(bits, Mem{Base: m})
+	}
 	VBROADCASTSS(inv.AsX(), inv)
-	sum := YMM()
 	for i := range y {
 		VMULPS(inv, y[i], y[i])
 		VCVTPS2DQ(y[i], y[i])
 	}
-	VPADDD(y[0], y[1], sum)
-	VPADDD(y[2], sum, sum)
-	VPADDD(y[3], sum, sum)
 	VPACKSSDW(y[1], y[0], y[0])
 	VPACKSSDW(y[3], y[2], y[2])
 	VPACKSSWB(y[2], y[0], y[0])
 	VPERMD(y[0], order, y[0])
 	VMOVDQU(y[0], Mem{Base: q})
-	VPABSB(y[0], y[0])
-	VMOVDQU(y[0], Mem{Base: mag})
-	h := XMM()
-	VEXTRACTI128(U8(1), sum, h)
-	VPADDD(h, sum.AsX(), h)
-	o := XMM()
-	VPSHUFD(U8(0x4e), h, o)
-	VPADDD(o, h, h)
-	VPSHUFD(U8(0xb1), h, o)
-	VPADDD(o, h, h)
-	VMOVD(h, Mem{Base: meta, Disp: 4})
+	widen(y[0], wide)
+	codeSums(y[0], meta)
 	Label("next")
 	ADDQ(U8(32), q)
-	ADDQ(U8(32), mag)
-	ADDQ(U8(8), meta)
+	ADDQ(U8(64), wide)
+	for _, m := range meta[:3] {
+		ADDQ(U8(8), m)
+	}
+	ADDQ(U8(16), meta[3])
 	SUBQ(I32(-128), x)
 	DECQ(blocks)
 	JNE(LabelRef("block"))
@@ -605,13 +574,69 @@ func quantiseRow() {
 		z := YMM()
 		zero(z)
 		VMOVDQU(z, Mem{Base: q})
-		VMOVDQU(z, Mem{Base: mag})
-		MOVL(U32(scale), Mem{Base: meta})
-		MOVL(U32(0), Mem{Base: meta, Disp: 4})
+		VMOVDQU(z, Mem{Base: wide})
+		VMOVDQU(z, Mem{Base: wide, Disp: 32})
+		for _, m := range meta {
+			MOVL(U32(scale), Mem{Base: m})
+			MOVL(U32(0), Mem{Base: m, Disp: 4})
+		}
+		VMOVQ(z.AsX(), Mem{Base: meta[3], Disp: 8})
 		JMP(LabelRef("next"))
 	}
 	special("tiny", 0)
 	special("poison", 0x7fc00000)
+}
+
+// widen writes the codes as words: those at even places, then those at odd places less 256 times their even neighbours.
+func widen(q VecVirtual, wide GPVirtual) {
+	up, odd := YMM(), YMM()
+	VPSLLW(U8(8), q, up)
+	VPSRAW(U8(8), q, odd)
+	VPSUBW(up, odd, odd)
+	VPSRAW(U8(8), up, up)
+	VMOVDQU(up, Mem{Base: wide})
+	VMOVDQU(odd, Mem{Base: wide, Disp: 32})
+}
+
+// codeSums writes the sums that stand beside the scale (see metas).
+func codeSums(q VecVirtual, meta []GPVirtual) {
+	ones, pairs, even := YMM(), YMM(), YMM()
+	VPCMPEQW(ones, ones, ones)
+	VPABSB(ones, pairs)
+	VPMADDUBSW(q, pairs, pairs)
+	VPSLLW(U8(8), q, even)
+	VPSRAW(U8(8), even, even)
+	VPSRLW(U8(15), ones, ones)
+	sumLanes(pairs)
+	sumLanes(even)
+	low, high, all, both, none := pairs.AsX(), XMM(), XMM(), XMM(), XMM()
+	VPXOR(none, none, none)
+	VEXTRACTI128(U8(1), pairs, high)
+	VPUNPCKLDQ(high, low, both)
+	VPSLLW(U8(5), both, both)
+	VPSUBW(both, none, both)
+	VMOVQ(both, Mem{Base: meta[3], Disp: 8})
+	VPADDW(high, low, all)
+	VPMADDWD(ones.AsX(), all, both)
+	VMOVD(both, Mem{Base: meta[0], Disp: 4})
+	VPSLLW(U8(3), all, all)
+	VPSUBW(all, none, all)
+	VMOVD(all, Mem{Base: meta[2], Disp: 4})
+	VEXTRACTI128(U8(1), even, all)
+	VPADDW(even.AsX(), all, all)
+	VPMADDWD(ones.AsX(), all, all)
+	VPSLLD(U8(7), all, all)
+	VPSUBD(all, none, all)
+	VMOVD(all, Mem{Base: meta[1], Disp: 4})
+}
+
+// sumLanes leaves in every dword of 16 bytes the sums, by word, over the four.
+func sumLanes(v VecVirtual) {
+	for _, order := range []uint8{0x4e, 0xb1} {
+		t := YMM()
+		VPSHUFD(U8(order), v, t)
+		VPADDW(t, v, v)
+	}
 }
 
 // round11 rounds the bits of a finite float to 11 significant bits, ties to even.

@@ -24,7 +24,7 @@ func packWords() {
 	Label("eight")
 	MOVQ(src, row)
 	for quad := range 4 {
-		turn(true, nil, nil, func(r int) Mem { return fourRows(row, stride, three, r, 0) }, func(g int) Mem { return Mem{Base: dst, Disp: 64*g + 16*quad} })
+		turn(true, nil, func(r int) Mem { return fourRows(row, stride, three, r, 0) }, func(g int) Mem { return Mem{Base: dst, Disp: 64*g + 16*quad} })
 		if quad < 3 {
 			LEAQ(Mem{Base: row, Index: stride, Scale: 4}, row)
 		}
@@ -86,16 +86,13 @@ func fourRows(row, stride, three GPVirtual, r, disp int) Mem {
 		{Base: row, Index: stride, Scale: 2, Disp: disp}, {Base: row, Index: three, Scale: 1, Disp: disp}}[r]
 }
 
-// pack writes one panel from 16 rows, stride bytes apart: each four rows of a block are turned as 4x4 words. Of Q8_0 it tells by a bit mask whether the code -128 occurs.
+// pack writes one panel from 16 rows, stride bytes apart: each four rows of a block are turned as 4x4 words. Codes of Q8_0 at even places are raised by 128.
 func pack(f packFormat) {
 	mins := ""
 	if f.halves == 2 {
 		mins = "mins *uint16, "
 	}
 	signature := "func(code *int8, scales *uint16, " + mins + "src *byte, stride int, blocks int)"
-	if f.wide {
-		signature += " uint32"
-	}
 	fn("pack"+f.name, "writes a panel of "+f.name+" from 16 rows, stride bytes apart.", signature)
 	code, scales, src, stride, blocks := arg("code"), arg("scales"), arg("src"), arg("stride"), arg("blocks")
 	var least GPVirtual
@@ -104,13 +101,12 @@ func pack(f packFormat) {
 	}
 	three, row, word := GP64(), GP64(), GP32()
 	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, three)
-	var seen, low VecVirtual
+	var lift VecVirtual
 	if f.wide {
-		seen, low = YMM(), YMM()
-		zero(seen)
-		VPCMPEQW(low, low, low)
-		VPSLLW(U8(15), low, low)
-		VPACKSSWB(low, low, low) // -32768 becomes -128
+		lift = YMM() // 128 in even bytes
+		VPCMPEQW(lift, lift, lift)
+		VPSRLW(U8(15), lift, lift)
+		VPSLLW(U8(7), lift, lift)
 	}
 	Label("block")
 	MOVQ(src, row)
@@ -122,7 +118,7 @@ func pack(f packFormat) {
 				MOVW(word.As16(), Mem{Base: to, Disp: 8*quad + 2*r})
 			}
 		}
-		turn(f.wide, seen, low, func(r int) Mem { return at(r, 2*f.halves) }, func(g int) Mem { return Mem{Base: code, Disp: 64*g + 16*quad} })
+		turn(f.wide, lift, func(r int) Mem { return at(r, 2*f.halves) }, func(g int) Mem { return Mem{Base: code, Disp: 64*g + 16*quad} })
 		if quad < 3 {
 			LEAQ(Mem{Base: row, Index: stride, Scale: 4}, row)
 		}
@@ -139,15 +135,11 @@ func pack(f packFormat) {
 	}
 	DECQ(blocks)
 	JNE(LabelRef("block"))
-	if f.wide {
-		VPMOVMSKB(seen, word)
-		Store(word, ReturnIndex(0))
-	}
 	ret()
 }
 
 // turn writes the words of four rows, four (or eight) each, group by group.
-func turn(wide bool, seen, low VecVirtual, from, to func(int) Mem) {
+func turn(wide bool, lift VecVirtual, from, to func(int) Mem) {
 	var v, t [4]VecVirtual
 	for r := range v {
 		if wide {
@@ -156,10 +148,8 @@ func turn(wide bool, seen, low VecVirtual, from, to func(int) Mem) {
 			v[r], t[r] = XMM(), XMM()
 		}
 		VMOVDQU(from(r), v[r])
-		if seen != nil {
-			c := YMM()
-			VPCMPEQB(low, v[r], c)
-			VPOR(c, seen, seen)
+		if lift != nil {
+			VPXOR(lift, v[r], v[r])
 		}
 	}
 	VPUNPCKLDQ(v[1], v[0], t[0])

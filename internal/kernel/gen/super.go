@@ -10,7 +10,7 @@ import (
 type superFormat struct {
 	name   string
 	four   bool // nibbles
-	signed bool // codes from -32, a factor for each half of a block, no minimum
+	signed bool // codes from -32, held 32 up, a factor for each half of a block, no minimum
 }
 
 var (
@@ -42,7 +42,7 @@ func mulSuper(f superFormat, R int) {
 	MOVQ(blocks, qs)
 	SHLQ(U8(5), qs)
 	MOVQ(blocks, ms)
-	SHLQ(U8(3), ms)
+	SHLQ(U8(t.metaShift()), ms)
 	t.q, t.meta = newRows(arg("q"), qs, R), newRows(arg("meta"), ms, R)
 	if f.four {
 		t.mask = YMM() // 0x0f in every byte
@@ -70,6 +70,14 @@ func (t *superTile) blockBytes() int {
 		return 256
 	}
 	return 512
+}
+
+// metaShift is the logarithm of the bytes beside a block of activations.
+func (t *superTile) metaShift() uint8 {
+	if t.f.signed {
+		return 4
+	}
+	return 3
 }
 
 // scaleBytes is the size of the halves beside a super-block.
@@ -121,7 +129,7 @@ func (t *superTile) run(name string, halves ...int) {
 	ADDQ(U32(t.blockBytes()), t.code)
 	ADDQ(U8(32), t.steps)
 	t.q.advance(U8(32))
-	t.meta.advance(U8(8))
+	t.meta.advance(U8(1 << t.metaShift()))
 	DECQ(n)
 	JNE(LabelRef(name))
 	ADDQ(U8(t.scaleBytes()), t.scale)
@@ -180,6 +188,9 @@ func spread(half int, high, twice bool) Mem {
 // dotsOfNibbles: sums of 16 products of codes up to 15 fit 16 bits; the factor joins as the lanes are widened, once a block.
 func (t *superTile) dotsOfNibbles(halves []int) {
 	for g := range 4 {
+		if halves[0] == 0 {
+			fetch(t.code, 64*g)
+		}
 		for i, h := range halves {
 			lo, hi := YMM(), YMM()
 			VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, lo)
@@ -209,33 +220,32 @@ func (t *superTile) dotsOfNibbles(halves []int) {
 	}
 }
 
-// dotsOfBytes: sums of eight products of codes up to 32 in size fit 16 bits, 8*32*127 = 32512, so that the lanes are widened, and multiplied by the factor, twice
-// a block. Signed codes give their sign to the activation.
+// dotsOfBytes: sums of eight products of codes up to 31 fit 16 bits, 8*31*127 = 31496, so that the lanes are widened, and multiplied by the factor, twice
+// a block. Signed codes lie 32 up; sums of them wrap, and fit, 8*32*127 = 32512, once what that adds is taken off, which happens first.
 func (t *superTile) dotsOfBytes(halves []int) {
 	for i, h := range halves {
 		for part := range 2 {
 			sum := make([]VecVirtual, t.R)
 			for g := 4 * part; g < 4*part+4; g++ {
-				w, u := YMM(), YMM()
-				VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, w)
-				if t.f.signed {
-					VPABSB(w, u)
-				} else {
-					u = w
+				if h == 0 {
+					fetch(t.code, 64*g)
 				}
+				w := YMM()
+				VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, w)
 				for r := range t.R {
 					a := YMM()
 					VPBROADCASTD(t.q.at(r, 4*g), a)
-					if t.f.signed {
-						VPSIGNB(w, a, a)
-					}
-					if sum[r] == nil {
+					VPMADDUBSW(a, w, a)
+					switch {
+					case sum[r] != nil:
+						VPADDW(a, sum[r], sum[r])
+					case t.f.signed:
 						sum[r] = YMM()
-						VPMADDUBSW(a, u, sum[r])
-						continue
+						VPBROADCASTD(t.meta.at(r, 8+4*part), sum[r])
+						VPADDW(a, sum[r], sum[r])
+					default:
+						sum[r] = a
 					}
-					VPMADDUBSW(a, u, a)
-					VPADDW(a, sum[r], sum[r])
 				}
 			}
 			from := 0
