@@ -7,17 +7,17 @@ import "tinyloop/internal/nn"
 type readout[F nn.Float] struct {
 	chunk int // positions that pass through the head together
 
-	x, r, f     []F // [rows][Dim] gathered state; after the readout matrix; input of the final norm
-	df          []F // [rows][Dim] gradient of the latter, then of the state
-	codaNorm    nn.NormTrace[F]
-	in, din     []F // [chunk][Dim] input of the head
-	logits, th  []F // [chunk][Vocab]; [Vocab] under a soft cap
-	final       nn.NormTrace[F]
-	goals       []goal
-	seqs, seqAt []int32 // rows with a goal; the place of each row among them, -1 = none
-	start       []int32
-	sight       nn.Sight[F]
-	shape       nn.LogitShape
+	x, r, f        []F // [rows][Dim] gathered state; after the readout matrix; input of the final norm
+	df             []F // [rows][Dim] gradient of the latter, then of the state
+	codaNorm       nn.NormTrace[F]
+	in, din        []F // [chunk][Dim] input of the head
+	logits, capped []F // [chunk][Vocab]; [Vocab] under a soft cap
+	final          nn.NormTrace[F]
+	goals          []goal
+	seqs, seqAt    []int32 // rows with a goal; the place of each row among them, -1 = none
+	start          []int32
+	sight          nn.Sight[F]
+	shape          nn.LogitShape
 }
 
 // goal is one position with what it should say.
@@ -49,7 +49,7 @@ func (o *readout[F]) plan(t *tape[F], a *arena[F]) {
 	o.in, o.din = a.floats(o.chunk*sp.Dim), a.floats(o.chunk*sp.Dim)
 	o.logits = a.floats(o.chunk * sp.Vocab)
 	if sp.LogitSoftcap != 0 {
-		o.th = a.floats(sp.Vocab)
+		o.capped = a.floats(sp.Vocab)
 	}
 	o.final = t.normTrace(a, t.b.finalNorm, o.chunk)
 	o.goals = make([]goal, 0, rows)
@@ -191,7 +191,7 @@ func (t *tape[F]) readBack(dh []F) {
 		if t.sp.Readout {
 			x = o.r
 		}
-		t.w.NormBackSelf(n, &o.codaNorm, dx, x, rows)
+		t.w.NormBack(n, &o.codaNorm, dx, dx, x, rows, false)
 	}
 	if t.sp.Readout {
 		t.w.MatGrad(t.b.readout, dx, d, o.x, d, rows)
@@ -218,7 +218,7 @@ func (t *tape[F]) headChunk(goals []goal, back bool) {
 	t.w.Mul(t.b.head, o.logits, v, o.in, d, len(goals), false)
 	for i := range goals {
 		x := o.logits[i*v : (i+1)*v]
-		t.count(&goals[i], t.w.CrossEntropy(x, o.shape, goals[i].Goal, float64(t.pass.Scale), back, o.th))
+		t.count(&goals[i], t.w.Loss(x, o.shape, goals[i].Goal, t.pass.Scale, o.capped))
 	}
 	if !back {
 		return
@@ -228,7 +228,7 @@ func (t *tape[F]) headChunk(goals []goal, back bool) {
 	for i := range goals {
 		at := o.at(goals[i].pos)
 		one := row(&o.final, i)
-		t.w.NormBack(&t.b.finalNorm, &one, o.df[at*d:], o.din[i*d:], o.f[at*d:], 1)
+		t.w.NormBack(&t.b.finalNorm, &one, o.df[at*d:], o.din[i*d:], o.f[at*d:], 1, true)
 	}
 }
 

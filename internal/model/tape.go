@@ -116,14 +116,14 @@ func (t *tape[F]) plan(s *Spec, sh Shape, o *nn.Ops[F], a *arena[F]) {
 		d := sp.Dim
 		t.diagonal = nn.DiagonalWork[F]{Decay: a.floats(d), Dt: a.floats(d), DDecay: a.floats(d), DDt: a.floats(d)}
 	}
-	t.attn = nn.NewAttentionWork(o, &t.b.heads, rows, sh.T, a.floats)
+	t.attn = nn.NewAttentionWork(o, &t.b.heads, rows, sh.T, sp.Block.Window, a.floats)
 	hidden := rows * sp.Block.Hidden
 	t.mlp = nn.MLPWork[F]{Act: a.floats(hidden), DAct: a.floats(hidden)}
 	if sp.Block.MLP == SwiGLU {
 		t.mlp.DGate = a.floats(hidden)
 	}
 	half := t.b.heads.Rot / 2
-	t.sight = nn.Sight[F]{Window: sp.Block.Window, Cos: a.floats(sh.T * half), Sin: a.floats(sh.T * half), MinusSine: a.floats(sh.T * half)}
+	t.sight = nn.Sight[F]{Cos: a.floats(sh.T * half), Sin: a.floats(sh.T * half), MinusSine: a.floats(sh.T * half)}
 	t.read.plan(t, a)
 	t.w.Tmp = a.floats(t.tmp())
 	t.extra, t.rms = make([]float64, sh.MaxLoops), make([]float64, sh.MaxLoops)
@@ -131,8 +131,7 @@ func (t *tape[F]) plan(s *Spec, sh Shape, o *nn.Ops[F], a *arena[F]) {
 
 // tmp gives the working memory of the products of gradients.
 func (t *tape[F]) tmp() int {
-	sp, rows := t.sp, t.sh.Rows*t.sh.T
-	n := max(sp.Dim, sp.Block.HeadDim, t.w.GemmTNScratch(t.sh.T, sp.Block.HeadDim, 64))
+	rows, n := t.sh.Rows*t.sh.T, 0
 	for _, m := range t.b.mats {
 		n = max(n, t.w.GemmTNScratch(m.N, m.K, max(rows, t.read.chunk)))
 	}

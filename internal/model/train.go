@@ -74,10 +74,13 @@ func NewPacked(s *Spec) *Packed {
 func (p *packing[F]) make(s *Spec, o *nn.Ops[F]) {
 	p.b, p.o = draft(s, o.PackLen), o
 	p.data = make([]F, p.b.packs)
-	p.work = func(w *par.Worker) {
-		for i := w.ID; i < len(p.b.mats); i += w.N {
-			p.o.PackMat(p.data, p.flat, p.b.mats[i])
-		}
+	p.work = func(w *par.Worker) { p.share(w.ID, w.N) }
+}
+
+// share packs every n-th matrix.
+func (p *packing[F]) share(id, n int) {
+	for i := id; i < len(p.b.mats); i += n {
+		p.o.PackMat(p.data, p.flat, p.b.mats[i])
 	}
 }
 
@@ -87,7 +90,7 @@ func (p *packing[F]) Update(pool *par.Pool, flat []F) {
 	if pool != nil {
 		pool.Run(p.work)
 	} else {
-		p.work(&par.Worker{N: 1})
+		p.share(0, 1)
 	}
 	p.flat = nil
 }

@@ -62,7 +62,7 @@ func (t *tape[F]) embedBack(dx []F) {
 	}
 	for i, id := range t.pass.Input {
 		row := dx[i*d : (i+1)*d]
-		t.w.Axpy(t.w.GradRow(t.b.embed, int(id)), s, row)
+		t.w.AddScaled(t.w.GradRow(t.b.embed, int(id)), row, s)
 		if t.b.positions.N > 0 {
 			p := t.w.GradRow(t.b.positions, t.sight.Place(i))
 			t.w.Add(p, p, row)
@@ -99,17 +99,17 @@ func (t *tape[F]) scaleInputBack() {
 	d, des, de := t.sp.Dim, t.cut(t.des), t.cut(t.de)
 	switch {
 	case t.sp.Injection == InjectScaled:
-		nn.ChannelsGrad(t.w.GradOf(t.b.alpha), des, t.e)
-		nn.ChannelsAdd(de, des, t.w.Val(t.b.alpha), de)
+		t.w.ChannelsGrad(t.w.GradOf(t.b.alpha), des, t.e)
+		t.w.ChannelsAdd(de, des, t.w.Val(t.b.alpha), de)
 	case t.sp.InjectMatrix:
-		nn.ChannelsGrad(t.diagonal.DDt, des, t.be)
+		t.w.ChannelsGrad(t.diagonal.DDt, des, t.be)
 		nn.Channels(des, des, t.diagonal.Dt)
 		t.w.MatGrad(t.b.inject, des, d, t.e, d, t.rows)
 		t.w.MulBack(t.b.inject, de, d, des, d, t.rows, true)
 		t.w.DiagonalGrad(&t.b.diagonal, &t.diagonal)
 	default:
-		nn.ChannelsGrad(t.diagonal.DDt, des, t.e)
-		nn.ChannelsAdd(de, des, t.diagonal.Dt, de)
+		t.w.ChannelsGrad(t.diagonal.DDt, des, t.e)
+		t.w.ChannelsAdd(de, des, t.diagonal.Dt, de)
 		t.w.DiagonalGrad(&t.b.diagonal, &t.diagonal)
 	}
 }
@@ -123,7 +123,7 @@ func (t *tape[F]) forward() []F {
 			out = t.passes[i+1].h
 		}
 		t.turn(&t.passes[max(i, 0)], l, out)
-		t.res.HiddenRMS = append(t.res.HiddenRMS, rms(t.cut(out)))
+		t.res.HiddenRMS = append(t.res.HiddenRMS, math.Sqrt(t.w.SumSquares(t.cut(out))/float64(t.rows*t.sp.Dim)))
 		if i >= 0 || l+1 == t.pass.Loops {
 			continue
 		}
@@ -131,14 +131,6 @@ func (t *tape[F]) forward() []F {
 		t.readAt(l+1, out, nil)
 	}
 	return t.out
-}
-
-func rms[F nn.Float](x []F) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v) * float64(v)
-	}
-	return math.Sqrt(sum / float64(len(x)))
 }
 
 // turn is pass l.
@@ -174,7 +166,7 @@ func (t *tape[F]) inject(dst, h []F) {
 	case InjectScaled:
 		t.w.Add(dst, h, t.es)
 	case InjectDiagonal:
-		nn.ChannelsAdd(dst, h, t.diagonal.Decay, t.es)
+		t.w.ChannelsAdd(dst, h, t.diagonal.Decay, t.es)
 	case InjectConcat:
 		nn.Join(t.joined, h, t.e, d, t.rows)
 		t.w.Mul(t.b.inject, dst, d, t.joined, 2*d, t.rows, false)
@@ -192,7 +184,7 @@ func (t *tape[F]) injectBack(dx, h []F) {
 		t.w.Add(t.cut(t.des), t.des, dx)
 	case InjectDiagonal:
 		t.w.Add(t.cut(t.des), t.des, dx)
-		nn.ChannelsGrad(t.diagonal.DDecay, dx, h)
+		t.w.ChannelsGrad(t.diagonal.DDecay, dx, h)
 		nn.Channels(dx, dx, t.diagonal.Decay)
 	case InjectConcat:
 		nn.Join(t.joined, h, t.e, d, t.rows)
@@ -228,12 +220,12 @@ func (t *tape[F]) backward(last []F) {
 // turnBack turns dx, the gradient of the state after pass l, into that of the state before.
 func (t *tape[F]) turnBack(p *passTrace[F], l int, dx []F) {
 	if t.sp.LoopNorm == LoopNormOwn {
-		t.w.NormBackSelf(&t.b.loopNorm, &p.ownNorm, dx, p.own, t.rows)
+		t.w.NormBack(&t.b.loopNorm, &p.ownNorm, dx, dx, p.own, t.rows, false)
 	}
 	t.blocksBack(t.b.core, p.blocks, dx, &t.sight)
 	t.injectBack(dx, p.a)
 	if t.sp.LoopNorm == LoopNormBetween && l > 0 {
-		t.w.NormBackSelf(&t.b.finalNorm, &p.between, dx, p.h, t.rows)
+		t.w.NormBack(&t.b.finalNorm, &p.between, dx, dx, p.h, t.rows, false)
 	}
 }
 
@@ -249,11 +241,11 @@ func (t *tape[F]) leaveBack(dx []F) {
 		return
 	}
 	if t.sp.PreludeNorm {
-		t.w.NormBackSelf(&t.b.preludeNorm, &t.preNorm, de, t.prelude0, t.rows)
+		t.w.NormBack(&t.b.preludeNorm, &t.preNorm, de, de, t.prelude0, t.rows, false)
 	}
 	t.blocksBack(t.b.prelude, t.prelude, de, &t.sight)
 	if t.sp.Embed.NormAfter {
-		t.w.NormBackSelf(&t.b.embedNorm, &t.embedNorm, de, t.embedded, t.rows)
+		t.w.NormBack(&t.b.embedNorm, &t.embedNorm, de, de, t.embedded, t.rows, false)
 	}
 	t.embedBack(de)
 }
@@ -284,7 +276,7 @@ func (t *tape[F]) residualScale() F {
 // half is attention (0) or MLP (1) with its norms and the residual stream; see NormPlace.
 func (t *tape[F]) half(b *blockAt, tr *blockTrace[F], half int, out []F, at *nn.Sight[F]) {
 	rows, x, y := at.Rows*at.T, tr.x[half], t.y
-	in := t.branchInput(b, tr, half, rows, true)
+	in := t.branchInput(b, tr, half, rows)
 	if t.sp.Block.NormPlace == BranchSandwich {
 		y = tr.post[half]
 	}
@@ -305,16 +297,12 @@ func (t *tape[F]) half(b *blockAt, tr *blockTrace[F], half int, out []F, at *nn.
 	}
 }
 
-// branchInput gives the input of a half's layer.
-func (t *tape[F]) branchInput(b *blockAt, tr *blockTrace[F], half, rows int, first bool) []F {
-	switch {
-	case t.sp.Block.NormPlace == PostNorm:
+// branchInput gives the input of a half's layer. Backward makes it anew, which is cheaper than keeping it.
+func (t *tape[F]) branchInput(b *blockAt, tr *blockTrace[F], half, rows int) []F {
+	if t.sp.Block.NormPlace == PostNorm {
 		return tr.x[half]
-	case first:
-		t.w.Norm(&b.pre[half], &tr.pre[half], t.n, tr.x[half], rows)
-	default:
-		t.w.Renorm(&b.pre[half], &tr.pre[half], t.n, tr.x[half], rows)
 	}
+	t.w.Norm(&b.pre[half], &tr.pre[half], t.n, tr.x[half], rows)
 	return t.n
 }
 
@@ -326,7 +314,7 @@ func (t *tape[F]) addScaled(out, x, y []F, rows int) {
 		return
 	}
 	copy(out[:n], x)
-	t.w.Axpy(out[:n], s, y)
+	t.w.AddScaled(out[:n], y, s)
 }
 
 // halfBack turns dx, the gradient of a half's result, into that of its input.
@@ -334,7 +322,7 @@ func (t *tape[F]) halfBack(b *blockAt, tr *blockTrace[F], half int, dx []F, at *
 	rows, place, s := at.Rows*at.T, t.sp.Block.NormPlace, t.residualScale()
 	n := rows * t.sp.Dim
 	if place == ResidualSandwich || place == PostNorm {
-		t.w.NormBackSelf(&b.post[half], &tr.aft[half], dx, tr.post[half], rows)
+		t.w.NormBack(&b.post[half], &tr.aft[half], dx, dx, tr.post[half], rows, false)
 	}
 	dy := dx // of the branch
 	if s != 1 || place == BranchSandwich {
@@ -342,9 +330,9 @@ func (t *tape[F]) halfBack(b *blockAt, tr *blockTrace[F], half int, dx []F, at *
 		t.w.Scale(dy[:n], dx, s)
 	}
 	if place == BranchSandwich {
-		t.w.NormBackSelf(&b.post[half], &tr.aft[half], dy, tr.post[half], rows)
+		t.w.NormBack(&b.post[half], &tr.aft[half], dy, dy, tr.post[half], rows, false)
 	}
-	in := t.branchInput(b, tr, half, rows, false)
+	in := t.branchInput(b, tr, half, rows)
 	if half == 0 {
 		t.w.AttentionBack(&b.attn, &t.b.heads, &tr.attn, &t.attn, at, t.dn, dy, in)
 	} else {
@@ -354,5 +342,5 @@ func (t *tape[F]) halfBack(b *blockAt, tr *blockTrace[F], half int, dx []F, at *
 		t.w.Add(dx[:n], dx, t.dn)
 		return
 	}
-	t.w.NormBack(&b.pre[half], &tr.pre[half], dx, t.dn, tr.x[half], rows)
+	t.w.NormBack(&b.pre[half], &tr.pre[half], dx, t.dn, tr.x[half], rows, true)
 }

@@ -40,20 +40,16 @@ func Channels[F Float](dst, x, c []F) {
 }
 
 // ChannelsAdd is dst = c*x + y by row.
-func ChannelsAdd[F Float](dst, x, c, y []F) {
+func (w *Work[F]) ChannelsAdd(dst, x, c, y []F) {
 	for n := len(c); len(x) >= n; dst, x, y = dst[n:], x[n:], y[n:] {
-		for i, v := range c {
-			dst[i] = x[i]*v + y[i]
-		}
+		w.MulAdd(dst[:n], c, x, y)
 	}
 }
 
 // ChannelsGrad adds the sum over rows of dy*x to dc.
-func ChannelsGrad[F Float](dc, dy, x []F) {
-	for n := len(dc); len(x) >= n; dy, x = dy[n:], x[n:] {
-		for i := range dc {
-			dc[i] += dy[i] * x[i]
-		}
+func (w *Work[F]) ChannelsGrad(dc, dy, x []F) {
+	for n := len(dc); len(dy) >= n; dy, x = dy[n:], x[n:] {
+		w.AddProduct(dc, dy, x)
 	}
 }
 

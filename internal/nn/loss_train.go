@@ -15,32 +15,21 @@ type Loss struct {
 	Correct      bool    // no other token is likelier
 }
 
-// CrossEntropy shapes a row of the head's products, measures it and, with grad, replaces it by the gradient of the objective times factor. th [len(x)] is
-// working memory under a Cap.
-func (w *Work[F]) CrossEntropy(x []F, l LogitShape, g Goal, factor float64, grad bool, th []F) Loss {
+// Loss shapes a row of the head's products and measures it; x becomes the gradient of the objective times factor. capped [len(x)] is working memory
+// under a Cap.
+func (w *Work[F]) Loss(x []F, l LogitShape, g Goal, factor float32, capped []F) Loss {
 	slope := F(1)
 	if l.Scale != 0 {
 		slope = F(l.Scale)
+		w.Scale(x, x, slope)
 	}
-	inner := slope
 	if l.Cap != 0 {
-		w.Tanh(th, x, slope/F(l.Cap))
-		w.Scale(x, th, F(l.Cap))
-		inner = 1
+		w.Softcap(x, F(l.Cap))
+		copy(capped, x)
 	}
-	z := x[g.ID] * inner
-	top, lse := w.Softmax(x, inner)
-	loss := Loss{Nats: float64(lse - z), LogSum: float64(lse), Correct: z >= top}
-	if !grad {
-		return loss
-	}
-	by := float64(g.Weight) * factor * float64(slope)
-	w.Scale(x, x, F(by*(1+2*float64(g.Z)*float64(lse))))
-	x[g.ID] -= F(by)
+	nll, lse, hit := w.CrossEntropy(x, int(g.ID), F(g.Z), F(g.Weight)*F(factor)*slope)
 	if l.Cap != 0 {
-		for i, v := range th {
-			x[i] *= 1 - v*v
-		}
+		w.SoftcapBack(x, capped, F(l.Cap))
 	}
-	return loss
+	return Loss{nll, lse, hit}
 }

@@ -42,11 +42,11 @@ func (w *Work[F]) MLPBack(m *MLPAt, t *MLPTrace[F], s *MLPWork[F], dx, dy, x []F
 	w.LinearBack(&m.Down, s.DAct, h, dy, d, s.Act, h, rows, false)
 	switch m.Act {
 	case SwiGLU:
-		w.SwiGLUBack(s.DGate[:n], s.DAct[:n], t.Gate[:n], t.Up[:n], s.DAct[:n])
+		w.SwiGLUBack(s.DGate[:n], s.DAct[:n], s.DAct[:n], t.Gate[:n], t.Up[:n])
 	case GELU:
-		w.GELUBack(s.DAct[:n], t.Up[:n], s.DAct[:n])
+		w.GELUBack(s.DAct[:n], s.DAct[:n], t.Up[:n])
 	case ReLU2:
-		w.ReLU2Back(s.DAct[:n], t.Up[:n], s.DAct[:n])
+		w.ReLU2Back(s.DAct[:n], s.DAct[:n], t.Up[:n])
 	}
 	w.LinearBack(&m.Up, dx, d, s.DAct, h, x, d, rows, false)
 	if m.Act == SwiGLU {

@@ -14,69 +14,40 @@ type NormTrace[F Float] struct{ Inv, Mean []F } // [rows] 1/deviation, and of La
 
 // Norm writes norm(x) of rows rows to dst and keeps their statistics in t. dst may be x.
 func (w *Work[F]) Norm(n *NormAt, t *NormTrace[F], dst, x []F, rows int) {
-	d := n.Gain.N
+	d, gain := n.Gain.N, w.Val(n.Gain)
+	if n.Kind != LayerNorm {
+		w.RMSNorm(dst, d, x, d, gain, d, rows, F(n.Eps), t.Inv)
+		return
+	}
+	bias := w.Val(n.Bias)
 	for r := range rows {
 		row := x[r*d : (r+1)*d]
-		if n.Kind == LayerNorm {
-			t.Mean[r] = mean(row)
-			t.Inv[r] = inverse(squares(row, t.Mean[r]), d, n.Eps)
-		} else {
-			t.Inv[r] = inverse(w.Dot(row, row), d, n.Eps)
-		}
-	}
-	w.Renorm(n, t, dst, x, rows)
-}
-
-// Renorm is Norm with the statistics kept before.
-func (w *Work[F]) Renorm(n *NormAt, t *NormTrace[F], dst, x []F, rows int) {
-	d, gain := n.Gain.N, w.Val(n.Gain)
-	for r := range rows {
-		out, row := dst[r*d:(r+1)*d], x[r*d:(r+1)*d]
-		if n.Kind != LayerNorm {
-			w.ScaleGain(out, row, gain, t.Inv[r])
-			continue
-		}
-		bias, m, s := w.Val(n.Bias), t.Mean[r], t.Inv[r]
+		m := mean(row)
+		s := inverse(squares(row, m), d, F(n.Eps))
+		t.Mean[r], t.Inv[r] = m, s
 		for i, v := range row {
-			out[i] = (v-m)*s*gain[i] + bias[i]
+			dst[r*d+i] = (v-m)*s*gain[i] + bias[i]
 		}
 	}
 }
 
-// NormBack adds to the gradients of gain and bias and adds the gradient of x to dx, which must not be dy.
-func (w *Work[F]) NormBack(n *NormAt, t *NormTrace[F], dx, dy, x []F, rows int) {
-	d := n.Gain.N
-	gain, dgain := w.Val(n.Gain), w.GradOf(n.Gain)
-	for r := range rows {
-		dst, dout, row := dx[r*d:(r+1)*d], dy[r*d:(r+1)*d], x[r*d:(r+1)*d]
-		if n.Kind == LayerNorm {
-			dbias := w.GradOf(n.Bias)
-			w.Add(dbias, dbias, dout)
-			layerNormBack(dst, dgain, dout, row, gain, t.Mean[r], t.Inv[r])
-		} else {
-			w.RMSBack(dst, dgain, dout, row, gain, t.Inv[r])
-		}
+// NormBack adds to the gradients of gain and bias, and writes the gradient of x to dx, which may be dy, or adds it there.
+func (w *Work[F]) NormBack(n *NormAt, t *NormTrace[F], dx, dy, x []F, rows int, add bool) {
+	d, gain, dgain := n.Gain.N, w.Val(n.Gain), w.GradOf(n.Gain)
+	if n.Kind != LayerNorm {
+		w.RMSNormBack(dx, d, dgain, dy, d, x, d, gain, t.Inv, d, rows, add)
+		return
 	}
-}
-
-// NormBackSelf replaces dx, the gradient of norm(x), by that of x.
-func (w *Work[F]) NormBackSelf(n *NormAt, t *NormTrace[F], dx, x []F, rows int) {
-	d := n.Gain.N
-	dy := w.Tmp[:d]
+	dbias := w.GradOf(n.Bias)
 	for r := range rows {
-		row := dx[r*d : (r+1)*d]
-		copy(dy, row)
-		clear(row)
-		one := NormTrace[F]{Inv: t.Inv[r : r+1]}
-		if n.Kind == LayerNorm {
-			one.Mean = t.Mean[r : r+1]
-		}
-		w.NormBack(n, &one, row, dy, x[r*d:(r+1)*d], 1)
+		dout := dy[r*d : (r+1)*d]
+		w.Add(dbias, dbias, dout)
+		layerNormBack(dx[r*d:(r+1)*d], dgain, dout, x[r*d:(r+1)*d], gain, t.Mean[r], t.Inv[r], add)
 	}
 }
 
 // With u = dy*gain and y = (x-mean)*inv: dx = inv*(u - mean(u) - y*mean(u*y)).
-func layerNormBack[F Float](dx, dgain, dy, x, gain []F, m, inv F) {
+func layerNormBack[F Float](dx, dgain, dy, x, gain []F, m, inv F, add bool) {
 	var su, suy F
 	for i, v := range x {
 		y, u := (v-m)*inv, dy[i]*gain[i]
@@ -86,7 +57,11 @@ func layerNormBack[F Float](dx, dgain, dy, x, gain []F, m, inv F) {
 	}
 	n := F(len(x))
 	for i, v := range x {
-		dx[i] += inv * (dy[i]*gain[i] - su/n - (v-m)*inv*suy/n)
+		d := inv * (dy[i]*gain[i] - su/n - (v-m)*inv*suy/n)
+		if add {
+			d += dx[i]
+		}
+		dx[i] = d
 	}
 }
 
@@ -105,6 +80,6 @@ func squares[F Float](x []F, m F) (sum F) {
 }
 
 // inverse is 1/sqrt(sum/d + eps).
-func inverse[F Float](sum F, d int, eps float64) F {
-	return 1 / F(math.Sqrt(float64(sum/F(d)+F(eps))))
+func inverse[F Float](sum F, d int, eps F) F {
+	return 1 / F(math.Sqrt(float64(sum/F(d)+eps)))
 }
