@@ -49,6 +49,7 @@ func hfFamilies() []family {
 		{name: "ouro", spec: hfOuroSpec, tensor: hfPlace, spare: hfSpare},
 		{name: "nanbeige", spec: hfNanbeigeSpec, tensor: hfPlace, spare: hfSpare},
 		{name: "gpt2", spec: hfGPT2Spec, tensor: hfGPT2Place, spare: hfGPT2Spare, prefix: "transformer."},
+		{name: "tinyloop", spec: hfTinyloopSpec, tensor: samePlace},
 		{name: "huginn_raven", spec: hfHuginnSpec, tensor: hfHuginnPlace, spare: hfHuginnSpare},
 	}
 }

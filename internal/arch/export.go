@@ -1,0 +1,101 @@
+package arch
+
+import (
+	_ "embed"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tinyloop/internal/kernel"
+	"tinyloop/internal/model"
+	"tinyloop/internal/tensorfile"
+)
+
+//go:embed torch/modeling_tinyloop.py
+var modeling []byte
+
+// ExportOptions say how a model is written for PyTorch.
+type ExportOptions struct {
+	Type kernel.Type // of the matrices: F32 (also the zero value), F16 or BF16; vectors are always f32
+	// Done, when closed, ends the work with a fault of kind Canceled and the unfinished file taken away.
+	Done <-chan struct{}
+}
+
+// Export writes the model of in as a folder: config.json (model_type "tinyloop", the keys of a .tinyloop file without their prefix), model.safetensors under
+// the names of a .tinyloop file, and modeling_tinyloop.py, which computes it in plain PyTorch. The folder is made if it is not there; the tokenizer's files
+// are the caller's business. What was written is read back by Load and Convert.
+func Export(in *tensorfile.File, dir string, o ExportOptions) error {
+	m, err := identify(in, Range{})
+	if err != nil {
+		return err
+	}
+	slots := new(model.Weights).Slots(&m.spec)
+	weights, err := m.bind(in, slots)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return invalid("dir", "the folder %s cannot be made: %v", filepath.Base(dir), err)
+	}
+	co := ConvertOptions{Type: &o.Type, Done: o.Done}
+	sources := make([]tensorfile.Source, len(slots))
+	for i := range slots {
+		sources[i] = co.source(in, slots[i].Name, &slots[i], &weights[i])
+	}
+	if err := tensorfile.WriteSafetensors(filepath.Join(dir, "model.safetensors"), carriedTexts(in), sources); err != nil {
+		return err
+	}
+	if err := WriteFile(filepath.Join(dir, "config.json"), hfTinyloopConfig(&m.spec)); err != nil {
+		return err
+	}
+	return WriteFile(filepath.Join(dir, "modeling_tinyloop.py"), modeling)
+}
+
+// WriteFile writes a whole file at once, atomically.
+func WriteFile(path string, data []byte) error {
+	return tensorfile.WriteAtomic(path, func(w io.Writer) error { _, err := w.Write(data); return err })
+}
+
+// carriedTexts is the metadata that goes along in the safetensors file.
+func carriedTexts(in *tensorfile.File) map[string]string {
+	out := map[string]string{"format": "pt"} // Hugging Face's loaders ask for it
+	for _, key := range []string{"general.name", "general.license"} {
+		if v, ok := in.Meta.String(key); ok {
+			out[key] = v
+		}
+	}
+	return out
+}
+
+// hfTinyloopConfig writes the Spec as a config.json. The names that other tools look for stand beside ours.
+func hfTinyloopConfig(s *model.Spec) []byte {
+	var b strings.Builder
+	b.WriteString("{\n")
+	member := func(key string, v any) {
+		x, _ := json.Marshal(v) // texts, numbers and switches
+		b.WriteString("  \"" + key + "\": " + string(x) + ",\n")
+	}
+	member("architectures", []string{"TinyLoopForCausalLM"})
+	member("model_type", "tinyloop")
+	member("format_version", formatVersion)
+	for _, f := range fields(s) {
+		member(f.key, f.value())
+	}
+	member("hidden_size", s.Dim)
+	member("num_hidden_layers", s.Prelude+s.Core+s.Coda)
+	member("num_attention_heads", s.Block.Heads)
+	member("max_position_embeddings", s.Context)
+	return []byte(strings.TrimSuffix(b.String(), ",\n") + "\n}\n")
+}
+
+// hfTinyloopSpec reads model_type "tinyloop", which Export writes.
+func hfTinyloopSpec(c *config, f *tensorfile.File) model.Spec {
+	s := tinyloopSpec(c, f)
+	c.off("hidden_size", s.Dim)
+	c.off("num_hidden_layers", s.Prelude+s.Core+s.Coda)
+	c.off("num_attention_heads", s.Block.Heads)
+	c.off("max_position_embeddings", s.Context)
+	return s
+}
