@@ -14,6 +14,9 @@ func runs(n int, f func(lo, n int)) int {
 	return whole
 }
 
+// pairRuns is runs in sixteens.
+func pairRuns(n int, f func(lo, n int)) int { return runs(n&^15, f) }
+
 func rmsRows(dst []float32, ldd int, x []float32, ldx int, gain []float32, n, rows int, eps float32, inv []float32) {
 	if !useAVX2 || n%normLanes != 0 {
 		rmsRowsGeneric(dst, ldd, x, ldx, gain, n, rows, eps, inv)
@@ -50,12 +53,12 @@ func relu2Back(dx, dy, x []float32) {
 }
 
 func geluBack(dx, dy, x []float32) {
-	n := runs(len(x), func(i, n int) { geluBackAVX2(&dx[i], &dy[i], &x[i], n) })
+	n := pairRuns(len(x), func(i, n int) { geluBackAVX2(&dx[i], &dy[i], &x[i], n) })
 	geluBackGeneric(dx[n:], dy[n:], x[n:])
 }
 
 func swiGLUBack(dgate, dup, dy, gate, up []float32) {
-	n := runs(len(dy), func(i, n int) { swiGLUBackAVX2(&dgate[i], &dup[i], &dy[i], &gate[i], &up[i], n) })
+	n := pairRuns(len(dy), func(i, n int) { swiGLUBackAVX2(&dgate[i], &dup[i], &dy[i], &gate[i], &up[i], n) })
 	swiGLUBackGeneric(dgate[n:], dup[n:], dy[n:], gate[n:], up[n:])
 }
 
@@ -85,7 +88,7 @@ func capBack(dx, y []float32, inv float32) {
 }
 
 func softmaxBack(s, dp []float32, lse, d, f float32) {
-	n := runs(len(s), func(i, n int) { softmaxBackAVX2(&s[i], &dp[i], n, lse, d, f) })
+	n := pairRuns(len(s), func(i, n int) { softmaxBackAVX2(&s[i], &dp[i], n, lse, d, f) })
 	softmaxBackGeneric(s[n:], dp[n:], lse, d, f)
 }
 

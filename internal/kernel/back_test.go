@@ -244,6 +244,7 @@ func attendCases() map[string]*CausalHead {
 		"wide":      {T: 50, Dim: 40, Scale: 0.16},
 		"cap":       {T: 30, Dim: 16, Scale: 2, Softcap: 3},
 		"documents": {T: 70, Dim: 16, Scale: 0.25, Start: starts(70, 3, 20, 21, 55)},
+		"long":      {T: 340, Dim: 16, Scale: 0.25, Start: starts(340, 3)},
 		"window":    {T: 64, Dim: 16, Scale: 0.25, Window: 9, Start: starts(64, 30)},
 	}
 }
@@ -279,7 +280,7 @@ func TestCausalHead(t *testing.T) {
 			name    string
 			x, grad Rows
 		}{{"dq", q, dq}, {"dk", k, dk}, {"dv", v, dv}} {
-			for range 40 {
+			for range min(40, 3000/h.T) {
 				p, i := r.IntN(h.T), r.IntN(h.Dim)
 				closeTo(t, fmt.Sprintf("%s: %s[%d][%d]", name, g.name, p, i), g.grad.row(p, h.Dim)[i], central(g.x.X, p*g.x.Ld+i, 1e-3, loss), 1e-4)
 			}

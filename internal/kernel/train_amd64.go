@@ -54,7 +54,7 @@ func gemmTurn16(dst *float32, src *float32, stride int, eights int)
 //go:noescape
 func softmaxRowAVX2(x *float32, n int, stats *float32)
 
-// softmaxBackAVX2 writes p = e^(s-lse) to s and p*(dp-d)*f to dp; s-lse is not above 88. n is a multiple of 8, at least 8.
+// softmaxBackAVX2 writes p = e^(s-lse) to s and p*(dp-d)*f to dp; s-lse is not above 88. n is a multiple of 16, at least 16.
 //
 //go:noescape
 func softmaxBackAVX2(s *float32, dp *float32, n int, lse float32, d float32, f float32)
@@ -84,12 +84,12 @@ func rmsBackRowsAVX2(dx *float32, lddx int, dgain *float32, dy *float32, lddy in
 //go:noescape
 func relu2BackAVX2(dx *float32, dy *float32, x *float32, n int)
 
-// geluBackAVX2 writes the derivative of the tanh form of GELU at x, times dy. n is a multiple of 8, at least 8.
+// geluBackAVX2 writes the derivative of the tanh form of GELU at x, times dy. n is a multiple of 16, at least 16.
 //
 //go:noescape
 func geluBackAVX2(dx *float32, dy *float32, x *float32, n int)
 
-// swiGLUBackAVX2 writes the gradients of silu(gate)*up. n is a multiple of 8, at least 8.
+// swiGLUBackAVX2 writes the gradients of silu(gate)*up. n is a multiple of 16, at least 16.
 //
 //go:noescape
 func swiGLUBackAVX2(dgate *float32, dup *float32, dy *float32, gate *float32, up *float32, n int)

@@ -1062,68 +1062,68 @@ max:
 exp:
 	VMOVUPS (AX), Y1
 	VSUBPS  Y0, Y1, Y1
-	VMOVUPS expLow<>+0(SB), Y4
-	VMAXPS  Y1, Y4, Y4
-	VMULPS  log2e<>+0(SB), Y4, Y5
-	VADDPS  expMagic<>+0(SB), Y5, Y5
-	VSUBPS  expMagic<>+0(SB), Y5, Y6
-	VMULPS  ln2Hi<>+0(SB), Y6, Y7
-	VSUBPS  Y7, Y4, Y7
-	VMULPS  ln2Lo<>+0(SB), Y6, Y6
-	VSUBPS  Y6, Y7, Y7
-	VMULPS  expC0<>+0(SB), Y7, Y8
-	VADDPS  expC1<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y8, Y8
-	VADDPS  expC2<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y8, Y8
-	VADDPS  expC3<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y8, Y8
-	VADDPS  expC4<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y8, Y8
-	VADDPS  expC5<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y7, Y6
-	VMULPS  Y6, Y8, Y8
-	VADDPS  Y7, Y8, Y8
-	VADDPS  one<>+0(SB), Y8, Y8
-	VPADDD  expBias<>+0(SB), Y5, Y5
-	VPSLLD  $0x17, Y5, Y5
-	VMULPS  Y5, Y8, Y8
-	VCMPPS  $0x11, expLow<>+0(SB), Y1, Y4
-	VANDNPS Y8, Y4, Y8
-	VMOVUPS Y8, (AX)
-	VADDPS  Y8, Y2, Y2
-	VMOVUPS 32(AX), Y1
-	VSUBPS  Y0, Y1, Y1
-	VMOVUPS expLow<>+0(SB), Y4
-	VMAXPS  Y1, Y4, Y4
-	VMULPS  log2e<>+0(SB), Y4, Y5
-	VADDPS  expMagic<>+0(SB), Y5, Y5
-	VSUBPS  expMagic<>+0(SB), Y5, Y6
-	VMULPS  ln2Hi<>+0(SB), Y6, Y7
-	VSUBPS  Y7, Y4, Y7
-	VMULPS  ln2Lo<>+0(SB), Y6, Y6
-	VSUBPS  Y6, Y7, Y7
-	VMULPS  expC0<>+0(SB), Y7, Y8
-	VADDPS  expC1<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y8, Y8
-	VADDPS  expC2<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y8, Y8
-	VADDPS  expC3<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y8, Y8
-	VADDPS  expC4<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y8, Y8
-	VADDPS  expC5<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y7, Y6
-	VMULPS  Y6, Y8, Y8
-	VADDPS  Y7, Y8, Y8
-	VADDPS  one<>+0(SB), Y8, Y8
-	VPADDD  expBias<>+0(SB), Y5, Y5
-	VPSLLD  $0x17, Y5, Y5
-	VMULPS  Y5, Y8, Y8
-	VCMPPS  $0x11, expLow<>+0(SB), Y1, Y4
-	VANDNPS Y8, Y4, Y8
-	VMOVUPS Y8, 32(AX)
-	VADDPS  Y8, Y3, Y3
+	VMOVUPS 32(AX), Y4
+	VSUBPS  Y0, Y4, Y4
+	VMOVUPS expLow<>+0(SB), Y5
+	VMOVUPS expLow<>+0(SB), Y6
+	VMAXPS  Y1, Y5, Y5
+	VMAXPS  Y4, Y6, Y6
+	VMULPS  log2e<>+0(SB), Y5, Y7
+	VMULPS  log2e<>+0(SB), Y6, Y8
+	VADDPS  expMagic<>+0(SB), Y7, Y7
+	VADDPS  expMagic<>+0(SB), Y8, Y8
+	VSUBPS  expMagic<>+0(SB), Y7, Y9
+	VSUBPS  expMagic<>+0(SB), Y8, Y10
+	VMULPS  ln2Hi<>+0(SB), Y9, Y11
+	VMULPS  ln2Hi<>+0(SB), Y10, Y12
+	VSUBPS  Y11, Y5, Y11
+	VSUBPS  Y12, Y6, Y12
+	VMULPS  ln2Lo<>+0(SB), Y9, Y9
+	VMULPS  ln2Lo<>+0(SB), Y10, Y10
+	VSUBPS  Y9, Y11, Y11
+	VSUBPS  Y10, Y12, Y12
+	VMULPS  expC0<>+0(SB), Y11, Y13
+	VMULPS  expC0<>+0(SB), Y12, Y14
+	VADDPS  expC1<>+0(SB), Y13, Y13
+	VADDPS  expC1<>+0(SB), Y14, Y14
+	VMULPS  Y11, Y13, Y13
+	VMULPS  Y12, Y14, Y14
+	VADDPS  expC2<>+0(SB), Y13, Y13
+	VADDPS  expC2<>+0(SB), Y14, Y14
+	VMULPS  Y11, Y13, Y13
+	VMULPS  Y12, Y14, Y14
+	VADDPS  expC3<>+0(SB), Y13, Y13
+	VADDPS  expC3<>+0(SB), Y14, Y14
+	VMULPS  Y11, Y13, Y13
+	VMULPS  Y12, Y14, Y14
+	VADDPS  expC4<>+0(SB), Y13, Y13
+	VADDPS  expC4<>+0(SB), Y14, Y14
+	VMULPS  Y11, Y13, Y13
+	VMULPS  Y12, Y14, Y14
+	VADDPS  expC5<>+0(SB), Y13, Y13
+	VADDPS  expC5<>+0(SB), Y14, Y14
+	VMULPS  Y11, Y11, Y9
+	VMULPS  Y12, Y12, Y10
+	VMULPS  Y9, Y13, Y13
+	VMULPS  Y10, Y14, Y14
+	VADDPS  Y11, Y13, Y13
+	VADDPS  Y12, Y14, Y14
+	VADDPS  one<>+0(SB), Y13, Y13
+	VADDPS  one<>+0(SB), Y14, Y14
+	VPADDD  expBias<>+0(SB), Y7, Y7
+	VPADDD  expBias<>+0(SB), Y8, Y8
+	VPSLLD  $0x17, Y7, Y7
+	VPSLLD  $0x17, Y8, Y8
+	VMULPS  Y7, Y13, Y13
+	VMULPS  Y8, Y14, Y14
+	VCMPPS  $0x11, expLow<>+0(SB), Y1, Y5
+	VCMPPS  $0x11, expLow<>+0(SB), Y4, Y6
+	VANDNPS Y13, Y5, Y13
+	VANDNPS Y14, Y6, Y14
+	VMOVUPS Y13, (AX)
+	VADDPS  Y13, Y2, Y2
+	VMOVUPS Y14, 32(AX)
+	VADDPS  Y14, Y3, Y3
 	ADDQ    $0x40, AX
 	SUBQ    $0x10, CX
 	JNE     exp
@@ -1286,41 +1286,77 @@ TEXT ·softmaxBackAVX2(SB), NOSPLIT, $0-36
 loop:
 	VMOVUPS (AX)(BX*4), Y3
 	VSUBPS  Y0, Y3, Y3
-	VMOVUPS expLow<>+0(SB), Y4
-	VMAXPS  Y3, Y4, Y4
-	VMULPS  log2e<>+0(SB), Y4, Y5
-	VADDPS  expMagic<>+0(SB), Y5, Y5
-	VSUBPS  expMagic<>+0(SB), Y5, Y6
-	VMULPS  ln2Hi<>+0(SB), Y6, Y7
-	VSUBPS  Y7, Y4, Y7
-	VMULPS  ln2Lo<>+0(SB), Y6, Y6
-	VSUBPS  Y6, Y7, Y7
-	VMULPS  expC0<>+0(SB), Y7, Y8
-	VADDPS  expC1<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y8, Y8
-	VADDPS  expC2<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y8, Y8
-	VADDPS  expC3<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y8, Y8
-	VADDPS  expC4<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y8, Y8
-	VADDPS  expC5<>+0(SB), Y8, Y8
-	VMULPS  Y7, Y7, Y6
-	VMULPS  Y6, Y8, Y8
-	VADDPS  Y7, Y8, Y8
-	VADDPS  one<>+0(SB), Y8, Y8
-	VPADDD  expBias<>+0(SB), Y5, Y5
-	VPSLLD  $0x17, Y5, Y5
-	VMULPS  Y5, Y8, Y8
-	VCMPPS  $0x11, expLow<>+0(SB), Y3, Y4
-	VANDNPS Y8, Y4, Y8
+	VMOVUPS 32(AX)(BX*4), Y4
+	VSUBPS  Y0, Y4, Y4
+	VMOVUPS expLow<>+0(SB), Y5
+	VMOVUPS expLow<>+0(SB), Y6
+	VMAXPS  Y3, Y5, Y5
+	VMAXPS  Y4, Y6, Y6
+	VMULPS  log2e<>+0(SB), Y5, Y7
+	VMULPS  log2e<>+0(SB), Y6, Y8
+	VADDPS  expMagic<>+0(SB), Y7, Y7
+	VADDPS  expMagic<>+0(SB), Y8, Y8
+	VSUBPS  expMagic<>+0(SB), Y7, Y9
+	VSUBPS  expMagic<>+0(SB), Y8, Y10
+	VMULPS  ln2Hi<>+0(SB), Y9, Y11
+	VMULPS  ln2Hi<>+0(SB), Y10, Y12
+	VSUBPS  Y11, Y5, Y11
+	VSUBPS  Y12, Y6, Y12
+	VMULPS  ln2Lo<>+0(SB), Y9, Y9
+	VMULPS  ln2Lo<>+0(SB), Y10, Y10
+	VSUBPS  Y9, Y11, Y11
+	VSUBPS  Y10, Y12, Y12
+	VMULPS  expC0<>+0(SB), Y11, Y13
+	VMULPS  expC0<>+0(SB), Y12, Y14
+	VADDPS  expC1<>+0(SB), Y13, Y13
+	VADDPS  expC1<>+0(SB), Y14, Y14
+	VMULPS  Y11, Y13, Y13
+	VMULPS  Y12, Y14, Y14
+	VADDPS  expC2<>+0(SB), Y13, Y13
+	VADDPS  expC2<>+0(SB), Y14, Y14
+	VMULPS  Y11, Y13, Y13
+	VMULPS  Y12, Y14, Y14
+	VADDPS  expC3<>+0(SB), Y13, Y13
+	VADDPS  expC3<>+0(SB), Y14, Y14
+	VMULPS  Y11, Y13, Y13
+	VMULPS  Y12, Y14, Y14
+	VADDPS  expC4<>+0(SB), Y13, Y13
+	VADDPS  expC4<>+0(SB), Y14, Y14
+	VMULPS  Y11, Y13, Y13
+	VMULPS  Y12, Y14, Y14
+	VADDPS  expC5<>+0(SB), Y13, Y13
+	VADDPS  expC5<>+0(SB), Y14, Y14
+	VMULPS  Y11, Y11, Y9
+	VMULPS  Y12, Y12, Y10
+	VMULPS  Y9, Y13, Y13
+	VMULPS  Y10, Y14, Y14
+	VADDPS  Y11, Y13, Y13
+	VADDPS  Y12, Y14, Y14
+	VADDPS  one<>+0(SB), Y13, Y13
+	VADDPS  one<>+0(SB), Y14, Y14
+	VPADDD  expBias<>+0(SB), Y7, Y7
+	VPADDD  expBias<>+0(SB), Y8, Y8
+	VPSLLD  $0x17, Y7, Y7
+	VPSLLD  $0x17, Y8, Y8
+	VMULPS  Y7, Y13, Y13
+	VMULPS  Y8, Y14, Y14
+	VCMPPS  $0x11, expLow<>+0(SB), Y3, Y5
+	VCMPPS  $0x11, expLow<>+0(SB), Y4, Y6
+	VANDNPS Y13, Y5, Y13
+	VANDNPS Y14, Y6, Y14
 	VMOVUPS (CX)(BX*4), Y3
-	VMOVUPS Y8, (AX)(BX*4)
+	VMOVUPS Y13, (AX)(BX*4)
 	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y8, Y3, Y3
+	VMULPS  Y13, Y3, Y3
 	VMULPS  Y2, Y3, Y3
 	VMOVUPS Y3, (CX)(BX*4)
-	ADDQ    $0x08, BX
+	VMOVUPS 32(CX)(BX*4), Y3
+	VMOVUPS Y14, 32(AX)(BX*4)
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y14, Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VMOVUPS Y3, 32(CX)(BX*4)
+	ADDQ    $0x10, BX
 	CMPQ    BX, DX
 	JL      loop
 	VZEROUPPER
@@ -1627,58 +1663,115 @@ TEXT ·geluBackAVX2(SB), NOSPLIT, $0-32
 loop:
 	VMOVUPS   (DX)(SI*4), Y0
 	VMULPS    Y0, Y0, Y1
-	VMULPS    Y0, Y1, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    geluCube<>+0(SB), Y1, Y1
+	VADDPS    Y0, Y1, Y1
+	VMULPS    geluScale<>+0(SB), Y1, Y1
+	VMOVUPS   32(DX)(SI*4), Y0
+	VMULPS    Y0, Y0, Y2
+	VMULPS    Y0, Y2, Y2
 	VMULPS    geluCube<>+0(SB), Y2, Y2
 	VADDPS    Y0, Y2, Y2
 	VMULPS    geluScale<>+0(SB), Y2, Y2
+	VXORPS    signBit<>+0(SB), Y1, Y0
+	VXORPS    signBit<>+0(SB), Y2, Y1
+	VMAXPS    expLow<>+0(SB), Y0, Y2
+	VMAXPS    expLow<>+0(SB), Y1, Y3
+	VMINPS    expHigh<>+0(SB), Y2, Y2
+	VMINPS    expHigh<>+0(SB), Y3, Y3
+	VMULPS    log2e<>+0(SB), Y2, Y4
+	VMULPS    log2e<>+0(SB), Y3, Y5
+	VADDPS    expMagic<>+0(SB), Y4, Y4
+	VADDPS    expMagic<>+0(SB), Y5, Y5
+	VSUBPS    expMagic<>+0(SB), Y4, Y6
+	VSUBPS    expMagic<>+0(SB), Y5, Y7
+	VMULPS    ln2Hi<>+0(SB), Y6, Y8
+	VMULPS    ln2Hi<>+0(SB), Y7, Y9
+	VSUBPS    Y8, Y2, Y8
+	VSUBPS    Y9, Y3, Y9
+	VMULPS    ln2Lo<>+0(SB), Y6, Y6
+	VMULPS    ln2Lo<>+0(SB), Y7, Y7
+	VSUBPS    Y6, Y8, Y8
+	VSUBPS    Y7, Y9, Y9
+	VMULPS    expC0<>+0(SB), Y8, Y10
+	VMULPS    expC0<>+0(SB), Y9, Y11
+	VADDPS    expC1<>+0(SB), Y10, Y10
+	VADDPS    expC1<>+0(SB), Y11, Y11
+	VMULPS    Y8, Y10, Y10
+	VMULPS    Y9, Y11, Y11
+	VADDPS    expC2<>+0(SB), Y10, Y10
+	VADDPS    expC2<>+0(SB), Y11, Y11
+	VMULPS    Y8, Y10, Y10
+	VMULPS    Y9, Y11, Y11
+	VADDPS    expC3<>+0(SB), Y10, Y10
+	VADDPS    expC3<>+0(SB), Y11, Y11
+	VMULPS    Y8, Y10, Y10
+	VMULPS    Y9, Y11, Y11
+	VADDPS    expC4<>+0(SB), Y10, Y10
+	VADDPS    expC4<>+0(SB), Y11, Y11
+	VMULPS    Y8, Y10, Y10
+	VMULPS    Y9, Y11, Y11
+	VADDPS    expC5<>+0(SB), Y10, Y10
+	VADDPS    expC5<>+0(SB), Y11, Y11
+	VMULPS    Y8, Y8, Y6
+	VMULPS    Y9, Y9, Y7
+	VMULPS    Y6, Y10, Y10
+	VMULPS    Y7, Y11, Y11
+	VADDPS    Y8, Y10, Y10
+	VADDPS    Y9, Y11, Y11
+	VADDPS    one<>+0(SB), Y10, Y10
+	VADDPS    one<>+0(SB), Y11, Y11
+	VPADDD    expBias<>+0(SB), Y4, Y4
+	VPADDD    expBias<>+0(SB), Y5, Y5
+	VPSLLD    $0x17, Y4, Y4
+	VPSLLD    $0x17, Y5, Y5
+	VMULPS    Y4, Y10, Y10
+	VMULPS    Y5, Y11, Y11
+	VCMPPS    $0x11, expLow<>+0(SB), Y0, Y2
+	VCMPPS    $0x11, expLow<>+0(SB), Y1, Y3
+	VANDNPS   Y10, Y2, Y10
+	VANDNPS   Y11, Y3, Y11
+	VCMPPS    $0x1e, expHigh<>+0(SB), Y0, Y2
+	VCMPPS    $0x1e, expHigh<>+0(SB), Y1, Y3
+	VBLENDVPS Y2, posInf<>+0(SB), Y10, Y10
+	VBLENDVPS Y3, posInf<>+0(SB), Y11, Y11
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VCMPPS    $0x03, Y1, Y1, Y3
+	VBLENDVPS Y2, Y0, Y10, Y10
+	VBLENDVPS Y3, Y1, Y11, Y11
+	VADDPS    one<>+0(SB), Y10, Y10
+	VMOVUPS   one<>+0(SB), Y0
+	VDIVPS    Y10, Y0, Y10
+	VADDPS    one<>+0(SB), Y11, Y11
+	VMOVUPS   one<>+0(SB), Y0
+	VDIVPS    Y11, Y0, Y11
+	VMOVUPS   (DX)(SI*4), Y0
+	VMULPS    Y0, Y0, Y1
 	VMULPS    geluCube3<>+0(SB), Y1, Y1
 	VADDPS    one<>+0(SB), Y1, Y1
 	VMULPS    geluScale<>+0(SB), Y1, Y1
-	VMOVUPS   one<>+0(SB), Y3
-	VXORPS    signBit<>+0(SB), Y2, Y2
-	VMAXPS    expLow<>+0(SB), Y2, Y4
-	VMINPS    expHigh<>+0(SB), Y4, Y4
-	VMULPS    log2e<>+0(SB), Y4, Y5
-	VADDPS    expMagic<>+0(SB), Y5, Y5
-	VSUBPS    expMagic<>+0(SB), Y5, Y6
-	VMULPS    ln2Hi<>+0(SB), Y6, Y7
-	VSUBPS    Y7, Y4, Y7
-	VMULPS    ln2Lo<>+0(SB), Y6, Y6
-	VSUBPS    Y6, Y7, Y7
-	VMULPS    expC0<>+0(SB), Y7, Y8
-	VADDPS    expC1<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y8, Y8
-	VADDPS    expC2<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y8, Y8
-	VADDPS    expC3<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y8, Y8
-	VADDPS    expC4<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y8, Y8
-	VADDPS    expC5<>+0(SB), Y8, Y8
-	VMULPS    Y7, Y7, Y6
-	VMULPS    Y6, Y8, Y8
-	VADDPS    Y7, Y8, Y8
-	VADDPS    one<>+0(SB), Y8, Y8
-	VPADDD    expBias<>+0(SB), Y5, Y5
-	VPSLLD    $0x17, Y5, Y5
-	VMULPS    Y5, Y8, Y8
-	VCMPPS    $0x11, expLow<>+0(SB), Y2, Y4
-	VANDNPS   Y8, Y4, Y8
-	VCMPPS    $0x1e, expHigh<>+0(SB), Y2, Y4
-	VBLENDVPS Y4, posInf<>+0(SB), Y8, Y8
-	VCMPPS    $0x03, Y2, Y2, Y4
-	VBLENDVPS Y4, Y2, Y8, Y8
-	VADDPS    one<>+0(SB), Y8, Y8
-	VDIVPS    Y8, Y3, Y8
 	VMOVUPS   one<>+0(SB), Y2
-	VSUBPS    Y8, Y2, Y2
-	VMULPS    Y8, Y2, Y2
+	VSUBPS    Y10, Y2, Y2
+	VMULPS    Y10, Y2, Y2
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y1, Y2, Y2
-	VADDPS    Y8, Y2, Y2
+	VADDPS    Y10, Y2, Y2
 	VMULPS    (CX)(SI*4), Y2, Y2
 	VMOVUPS   Y2, (AX)(SI*4)
-	ADDQ      $0x08, SI
+	VMOVUPS   32(DX)(SI*4), Y0
+	VMULPS    Y0, Y0, Y1
+	VMULPS    geluCube3<>+0(SB), Y1, Y1
+	VADDPS    one<>+0(SB), Y1, Y1
+	VMULPS    geluScale<>+0(SB), Y1, Y1
+	VMOVUPS   one<>+0(SB), Y2
+	VSUBPS    Y11, Y2, Y2
+	VMULPS    Y11, Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VADDPS    Y11, Y2, Y2
+	VMULPS    32(CX)(SI*4), Y2, Y2
+	VMOVUPS   Y2, 32(AX)(SI*4)
+	ADDQ      $0x10, SI
 	CMPQ      SI, BX
 	JL        loop
 	VZEROUPPER
@@ -1703,16 +1796,6 @@ DATA geluScale<>+20(SB)/4, $0x3fcc422a
 DATA geluScale<>+24(SB)/4, $0x3fcc422a
 DATA geluScale<>+28(SB)/4, $0x3fcc422a
 GLOBL geluScale<>(SB), RODATA|NOPTR, $32
-
-DATA geluCube3<>+0(SB)/4, $0x3e095d4f
-DATA geluCube3<>+4(SB)/4, $0x3e095d4f
-DATA geluCube3<>+8(SB)/4, $0x3e095d4f
-DATA geluCube3<>+12(SB)/4, $0x3e095d4f
-DATA geluCube3<>+16(SB)/4, $0x3e095d4f
-DATA geluCube3<>+20(SB)/4, $0x3e095d4f
-DATA geluCube3<>+24(SB)/4, $0x3e095d4f
-DATA geluCube3<>+28(SB)/4, $0x3e095d4f
-GLOBL geluCube3<>(SB), RODATA|NOPTR, $32
 
 DATA signBit<>+0(SB)/4, $0x80000000
 DATA signBit<>+4(SB)/4, $0x80000000
@@ -1744,6 +1827,16 @@ DATA posInf<>+24(SB)/4, $0x7f800000
 DATA posInf<>+28(SB)/4, $0x7f800000
 GLOBL posInf<>(SB), RODATA|NOPTR, $32
 
+DATA geluCube3<>+0(SB)/4, $0x3e095d4f
+DATA geluCube3<>+4(SB)/4, $0x3e095d4f
+DATA geluCube3<>+8(SB)/4, $0x3e095d4f
+DATA geluCube3<>+12(SB)/4, $0x3e095d4f
+DATA geluCube3<>+16(SB)/4, $0x3e095d4f
+DATA geluCube3<>+20(SB)/4, $0x3e095d4f
+DATA geluCube3<>+24(SB)/4, $0x3e095d4f
+DATA geluCube3<>+28(SB)/4, $0x3e095d4f
+GLOBL geluCube3<>(SB), RODATA|NOPTR, $32
+
 // func swiGLUBackAVX2(dgate *float32, dup *float32, dy *float32, gate *float32, up *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·swiGLUBackAVX2(SB), NOSPLIT, $0-48
@@ -1757,55 +1850,104 @@ TEXT ·swiGLUBackAVX2(SB), NOSPLIT, $0-48
 
 loop:
 	VMOVUPS   (BX)(R8*4), Y0
-	VMOVUPS   one<>+0(SB), Y1
+	VMOVUPS   32(BX)(R8*4), Y1
 	VXORPS    signBit<>+0(SB), Y0, Y2
-	VMAXPS    expLow<>+0(SB), Y2, Y3
-	VMINPS    expHigh<>+0(SB), Y3, Y3
-	VMULPS    log2e<>+0(SB), Y3, Y4
-	VADDPS    expMagic<>+0(SB), Y4, Y4
-	VSUBPS    expMagic<>+0(SB), Y4, Y5
-	VMULPS    ln2Hi<>+0(SB), Y5, Y6
-	VSUBPS    Y6, Y3, Y6
-	VMULPS    ln2Lo<>+0(SB), Y5, Y5
-	VSUBPS    Y5, Y6, Y6
-	VMULPS    expC0<>+0(SB), Y6, Y7
-	VADDPS    expC1<>+0(SB), Y7, Y7
-	VMULPS    Y6, Y7, Y7
-	VADDPS    expC2<>+0(SB), Y7, Y7
-	VMULPS    Y6, Y7, Y7
-	VADDPS    expC3<>+0(SB), Y7, Y7
-	VMULPS    Y6, Y7, Y7
-	VADDPS    expC4<>+0(SB), Y7, Y7
-	VMULPS    Y6, Y7, Y7
-	VADDPS    expC5<>+0(SB), Y7, Y7
-	VMULPS    Y6, Y6, Y5
-	VMULPS    Y5, Y7, Y7
-	VADDPS    Y6, Y7, Y7
-	VADDPS    one<>+0(SB), Y7, Y7
-	VPADDD    expBias<>+0(SB), Y4, Y4
-	VPSLLD    $0x17, Y4, Y4
-	VMULPS    Y4, Y7, Y7
-	VCMPPS    $0x11, expLow<>+0(SB), Y2, Y3
-	VANDNPS   Y7, Y3, Y7
-	VCMPPS    $0x1e, expHigh<>+0(SB), Y2, Y3
-	VBLENDVPS Y3, posInf<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y2, Y2, Y3
-	VBLENDVPS Y3, Y2, Y7, Y7
-	VADDPS    one<>+0(SB), Y7, Y7
-	VDIVPS    Y7, Y1, Y7
-	VMOVUPS   (DX)(R8*4), Y2
-	VMOVUPS   one<>+0(SB), Y1
-	VSUBPS    Y7, Y1, Y1
-	VMULPS    Y0, Y1, Y1
-	VADDPS    one<>+0(SB), Y1, Y1
-	VMULPS    Y7, Y1, Y1
-	VMULPS    Y0, Y7, Y7
-	VMULPS    Y2, Y7, Y7
-	VMULPS    (SI)(R8*4), Y2, Y2
-	VMULPS    Y1, Y2, Y2
-	VMOVUPS   Y7, (CX)(R8*4)
-	VMOVUPS   Y2, (AX)(R8*4)
-	ADDQ      $0x08, R8
+	VXORPS    signBit<>+0(SB), Y1, Y3
+	VMAXPS    expLow<>+0(SB), Y2, Y4
+	VMAXPS    expLow<>+0(SB), Y3, Y5
+	VMINPS    expHigh<>+0(SB), Y4, Y4
+	VMINPS    expHigh<>+0(SB), Y5, Y5
+	VMULPS    log2e<>+0(SB), Y4, Y6
+	VMULPS    log2e<>+0(SB), Y5, Y7
+	VADDPS    expMagic<>+0(SB), Y6, Y6
+	VADDPS    expMagic<>+0(SB), Y7, Y7
+	VSUBPS    expMagic<>+0(SB), Y6, Y8
+	VSUBPS    expMagic<>+0(SB), Y7, Y9
+	VMULPS    ln2Hi<>+0(SB), Y8, Y10
+	VMULPS    ln2Hi<>+0(SB), Y9, Y11
+	VSUBPS    Y10, Y4, Y10
+	VSUBPS    Y11, Y5, Y11
+	VMULPS    ln2Lo<>+0(SB), Y8, Y8
+	VMULPS    ln2Lo<>+0(SB), Y9, Y9
+	VSUBPS    Y8, Y10, Y10
+	VSUBPS    Y9, Y11, Y11
+	VMULPS    expC0<>+0(SB), Y10, Y12
+	VMULPS    expC0<>+0(SB), Y11, Y13
+	VADDPS    expC1<>+0(SB), Y12, Y12
+	VADDPS    expC1<>+0(SB), Y13, Y13
+	VMULPS    Y10, Y12, Y12
+	VMULPS    Y11, Y13, Y13
+	VADDPS    expC2<>+0(SB), Y12, Y12
+	VADDPS    expC2<>+0(SB), Y13, Y13
+	VMULPS    Y10, Y12, Y12
+	VMULPS    Y11, Y13, Y13
+	VADDPS    expC3<>+0(SB), Y12, Y12
+	VADDPS    expC3<>+0(SB), Y13, Y13
+	VMULPS    Y10, Y12, Y12
+	VMULPS    Y11, Y13, Y13
+	VADDPS    expC4<>+0(SB), Y12, Y12
+	VADDPS    expC4<>+0(SB), Y13, Y13
+	VMULPS    Y10, Y12, Y12
+	VMULPS    Y11, Y13, Y13
+	VADDPS    expC5<>+0(SB), Y12, Y12
+	VADDPS    expC5<>+0(SB), Y13, Y13
+	VMULPS    Y10, Y10, Y8
+	VMULPS    Y11, Y11, Y9
+	VMULPS    Y8, Y12, Y12
+	VMULPS    Y9, Y13, Y13
+	VADDPS    Y10, Y12, Y12
+	VADDPS    Y11, Y13, Y13
+	VADDPS    one<>+0(SB), Y12, Y12
+	VADDPS    one<>+0(SB), Y13, Y13
+	VPADDD    expBias<>+0(SB), Y6, Y6
+	VPADDD    expBias<>+0(SB), Y7, Y7
+	VPSLLD    $0x17, Y6, Y6
+	VPSLLD    $0x17, Y7, Y7
+	VMULPS    Y6, Y12, Y12
+	VMULPS    Y7, Y13, Y13
+	VCMPPS    $0x11, expLow<>+0(SB), Y2, Y4
+	VCMPPS    $0x11, expLow<>+0(SB), Y3, Y5
+	VANDNPS   Y12, Y4, Y12
+	VANDNPS   Y13, Y5, Y13
+	VCMPPS    $0x1e, expHigh<>+0(SB), Y2, Y4
+	VCMPPS    $0x1e, expHigh<>+0(SB), Y3, Y5
+	VBLENDVPS Y4, posInf<>+0(SB), Y12, Y12
+	VBLENDVPS Y5, posInf<>+0(SB), Y13, Y13
+	VCMPPS    $0x03, Y2, Y2, Y4
+	VCMPPS    $0x03, Y3, Y3, Y5
+	VBLENDVPS Y4, Y2, Y12, Y12
+	VBLENDVPS Y5, Y3, Y13, Y13
+	VADDPS    one<>+0(SB), Y12, Y12
+	VMOVUPS   one<>+0(SB), Y2
+	VDIVPS    Y12, Y2, Y12
+	VADDPS    one<>+0(SB), Y13, Y13
+	VMOVUPS   one<>+0(SB), Y2
+	VDIVPS    Y13, Y2, Y13
+	VMOVUPS   (DX)(R8*4), Y3
+	VMOVUPS   one<>+0(SB), Y2
+	VSUBPS    Y12, Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VADDPS    one<>+0(SB), Y2, Y2
+	VMULPS    Y12, Y2, Y2
+	VMULPS    Y0, Y12, Y12
+	VMULPS    Y3, Y12, Y12
+	VMULPS    (SI)(R8*4), Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y12, (CX)(R8*4)
+	VMOVUPS   Y3, (AX)(R8*4)
+	VMOVUPS   32(DX)(R8*4), Y2
+	VMOVUPS   one<>+0(SB), Y0
+	VSUBPS    Y13, Y0, Y0
+	VMULPS    Y1, Y0, Y0
+	VADDPS    one<>+0(SB), Y0, Y0
+	VMULPS    Y13, Y0, Y0
+	VMULPS    Y1, Y13, Y13
+	VMULPS    Y2, Y13, Y13
+	VMULPS    32(SI)(R8*4), Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y13, 32(CX)(R8*4)
+	VMOVUPS   Y2, 32(AX)(R8*4)
+	ADDQ      $0x10, R8
 	CMPQ      R8, DI
 	JL        loop
 	VZEROUPPER

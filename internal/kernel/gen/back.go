@@ -32,35 +32,85 @@ func broadcast(name string) VecVirtual {
 	return y
 }
 
-// expBelow is exp for arguments that are not above 88, as those of a softmax are: NaN passes by itself, and Inf cannot occur.
-func expBelow(x VecVirtual) VecVirtual {
-	c, t, n, r, p := YMM(), YMM(), YMM(), YMM(), YMM()
-	VMOVUPS(constF32("expLow", -87), c)
-	VMAXPS(x, c, c) // the second source, here x, stands where either is NaN
-	VMULPS(constF32("log2e", 1.44269504088896341), c, t)
-	magic := constF32("expMagic", 0x1.8p23)
-	VADDPS(magic, t, t)
-	VSUBPS(magic, t, n)
-	VMULPS(constF32("ln2Hi", 0.693359375), n, r)
-	VSUBPS(r, c, r)
-	VMULPS(constF32("ln2Lo", -2.12194440e-4), n, n)
-	VSUBPS(n, r, r)
-	VMULPS(constF32("expC0", 1.9875691500e-4), r, p)
-	VADDPS(constF32("expC1", 1.3981999507e-3), p, p)
-	for i, c := range []float32{8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
-		VMULPS(r, p, p)
-		VADDPS(constF32(label("expC", i+2), c), p, p)
+// exps gives e^x of several vectors at once, as exp does. Their steps alternate: one chain after the other fills the queues of the processor with steps that wait.
+// With below no argument may be above 88, as none of a softmax is: then NaN passes by itself, and Inf cannot occur.
+func exps(below bool, xs ...VecVirtual) []VecVirtual {
+	N := len(xs)
+	many := func() []VecVirtual {
+		y := make([]VecVirtual, N)
+		for i := range y {
+			y[i] = YMM()
+		}
+		return y
 	}
-	VMULPS(r, r, n)
-	VMULPS(n, p, p)
-	VADDPS(r, p, p)
-	VADDPS(constF32("one", 1), p, p)
-	VPADDD(constU32("expBias", uint32(127-0x4b400000+1<<32)), t, t)
-	VPSLLD(U8(23), t, t)
-	VMULPS(t, p, p)
-	VCMPPS(U8(17), constF32("expLow", -87), x, c) // x < low
-	VANDNPS(p, c, p)
+	c, t, n, r, p := many(), many(), many(), many(), many()
+	all := func(f func(i int)) {
+		for i := range N {
+			f(i)
+		}
+	}
+	if below {
+		all(func(i int) { VMOVUPS(constF32("expLow", -87), c[i]) })
+		all(func(i int) { VMAXPS(xs[i], c[i], c[i]) }) // the second source, here x, stands where either is NaN
+	} else {
+		all(func(i int) { VMAXPS(constF32("expLow", -87), xs[i], c[i]) })
+		all(func(i int) { VMINPS(constF32("expHigh", 88), c[i], c[i]) })
+	}
+	all(func(i int) { VMULPS(constF32("log2e", 1.44269504088896341), c[i], t[i]) })
+	magic := constF32("expMagic", 0x1.8p23)
+	all(func(i int) { VADDPS(magic, t[i], t[i]) })
+	all(func(i int) { VSUBPS(magic, t[i], n[i]) })
+	all(func(i int) { VMULPS(constF32("ln2Hi", 0.693359375), n[i], r[i]) })
+	all(func(i int) { VSUBPS(r[i], c[i], r[i]) })
+	all(func(i int) { VMULPS(constF32("ln2Lo", -2.12194440e-4), n[i], n[i]) })
+	all(func(i int) { VSUBPS(n[i], r[i], r[i]) })
+	all(func(i int) { VMULPS(constF32("expC0", 1.9875691500e-4), r[i], p[i]) })
+	all(func(i int) { VADDPS(constF32("expC1", 1.3981999507e-3), p[i], p[i]) })
+	for j, c := range []float32{8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
+		all(func(i int) { VMULPS(r[i], p[i], p[i]) })
+		all(func(i int) { VADDPS(constF32(label("expC", j+2), c), p[i], p[i]) })
+	}
+	all(func(i int) { VMULPS(r[i], r[i], n[i]) })
+	all(func(i int) { VMULPS(n[i], p[i], p[i]) })
+	all(func(i int) { VADDPS(r[i], p[i], p[i]) })
+	all(func(i int) { VADDPS(constF32("one", 1), p[i], p[i]) })
+	all(func(i int) { VPADDD(constU32("expBias", uint32(127-0x4b400000+1<<32)), t[i], t[i]) })
+	all(func(i int) { VPSLLD(U8(23), t[i], t[i]) })
+	all(func(i int) { VMULPS(t[i], p[i], p[i]) })
+	all(func(i int) { VCMPPS(U8(17), constF32("expLow", -87), xs[i], c[i]) }) // x < low
+	all(func(i int) { VANDNPS(p[i], c[i], p[i]) })
+	if below {
+		return p
+	}
+	all(func(i int) { VCMPPS(U8(30), constF32("expHigh", 88), xs[i], c[i]) }) // x > high
+	all(func(i int) { VBLENDVPS(c[i], constU32("posInf", 0x7f800000), p[i], p[i]) })
+	all(func(i int) { VCMPPS(U8(3), xs[i], xs[i], c[i]) }) // NaN
+	all(func(i int) { VBLENDVPS(c[i], xs[i], p[i], p[i]) })
 	return p
+}
+
+// pairs walks slices sixteen values at a time: body gets the places of two vectors.
+func pairs(name, doc, args string, slices []string, before func(), body func(at func(s string, i int) Mem)) {
+	sig := "func("
+	for _, s := range slices {
+		sig += s + " *float32, "
+	}
+	fn(name, doc+" n is a multiple of 16, at least 16.", sig+"n int"+args+")")
+	p := map[string]GPVirtual{}
+	for _, s := range slices {
+		p[s] = arg(s)
+	}
+	n, i := arg("n"), GP64()
+	XORQ(i, i)
+	if before != nil {
+		before()
+	}
+	Label("loop")
+	body(func(s string, j int) Mem { return Mem{Base: p[s], Index: i, Scale: 4, Disp: 32 * j} })
+	ADDQ(U8(16), i)
+	CMPQ(i, n)
+	JL(LabelRef("loop"))
+	ret()
 }
 
 // softmaxRow is the forward row of attention: the largest value, then exponentials in place and their sums in 16 lanes.
@@ -89,10 +139,12 @@ func softmaxRow() {
 	VMOVSS(top.AsX(), Mem{Base: stats, Disp: 64})
 	VBROADCASTSS(top.AsX(), top)
 	Label("exp")
-	for i := range s {
-		v := load(Mem{Base: x, Disp: 32 * i})
-		VSUBPS(top, v, v)
-		e := expBelow(v)
+	var v [2]VecVirtual
+	for i := range v {
+		v[i] = load(Mem{Base: x, Disp: 32 * i})
+		VSUBPS(top, v[i], v[i])
+	}
+	for i, e := range exps(true, v[:]...) {
 		VMOVUPS(e, Mem{Base: x, Disp: 32 * i})
 		VADDPS(e, s[i], s[i])
 	}
@@ -119,17 +171,22 @@ func foldAcross(v VecVirtual, op func(...Op)) {
 // softmaxBack is the backward row of attention, with the probabilities computed again from the scores.
 func softmaxBack() {
 	var lse, d, f VecVirtual
-	each("softmaxBackAVX2", "writes p = e^(s-lse) to s and p*(dp-d)*f to dp; s-lse is not above 88.", ", lse float32, d float32, f float32", []string{"s", "dp"}, func() {
+	pairs("softmaxBackAVX2", "writes p = e^(s-lse) to s and p*(dp-d)*f to dp; s-lse is not above 88.", ", lse float32, d float32, f float32", []string{"s", "dp"}, func() {
 		lse, d, f = broadcast("lse"), broadcast("d"), broadcast("f")
-	}, func(at func(string) Mem) {
-		v := load(at("s"))
-		VSUBPS(lse, v, v)
-		p, g := expBelow(v), load(at("dp"))
-		VMOVUPS(p, at("s"))
-		VSUBPS(d, g, g)
-		VMULPS(p, g, g)
-		VMULPS(f, g, g)
-		VMOVUPS(g, at("dp"))
+	}, func(at func(string, int) Mem) {
+		var v [2]VecVirtual
+		for i := range v {
+			v[i] = load(at("s", i))
+			VSUBPS(lse, v[i], v[i])
+		}
+		for i, p := range exps(true, v[:]...) {
+			g := load(at("dp", i))
+			VMOVUPS(p, at("s", i))
+			VSUBPS(d, g, g)
+			VMULPS(p, g, g)
+			VMULPS(f, g, g)
+			VMOVUPS(g, at("dp", i))
+		}
 	})
 }
 
@@ -333,51 +390,70 @@ func relu2Back() {
 	})
 }
 
-// sigmoid gives 1/(1+e^-z).
-func sigmoid(z VecVirtual) VecVirtual {
-	one := YMM()
-	VMOVUPS(constF32("one", 1), one)
-	return sigmoidMul(one, z)
+// sigmoids gives 1/(1+e^-z).
+func sigmoids(z []VecVirtual) []VecVirtual {
+	m := make([]VecVirtual, len(z))
+	for i := range z {
+		m[i] = YMM()
+		VXORPS(constU32("signBit", 1<<31), z[i], m[i])
+	}
+	e := exps(false, m...)
+	for i := range e {
+		one := YMM()
+		VADDPS(constF32("one", 1), e[i], e[i])
+		VMOVUPS(constF32("one", 1), one)
+		VDIVPS(e[i], one, e[i])
+	}
+	return e
 }
 
 func geluBack() {
-	each("geluBackAVX2", "writes the derivative of the tanh form of GELU at x, times dy.", "", []string{"dx", "dy", "x"}, nil, func(at func(string) Mem) {
-		v, sq, z, dz, t := load(at("x")), YMM(), YMM(), YMM(), YMM()
-		VMULPS(v, v, sq)
-		VMULPS(v, sq, z)
-		VMULPS(constF32("geluCube", 0.044715), z, z)
-		VADDPS(v, z, z)
-		VMULPS(constF32("geluScale", 2*0.79788456080286535588), z, z)
-		VMULPS(constF32("geluCube3", 3*0.044715), sq, dz)
-		VADDPS(constF32("one", 1), dz, dz)
-		VMULPS(constF32("geluScale", 2*0.79788456080286535588), dz, dz)
-		s := sigmoid(z)
-		VMOVUPS(constF32("one", 1), t)
-		VSUBPS(s, t, t)
-		VMULPS(s, t, t)
-		VMULPS(v, t, t)
-		VMULPS(dz, t, t)
-		VADDPS(s, t, t)
-		VMULPS(at("dy"), t, t)
-		VMOVUPS(t, at("dx"))
+	pairs("geluBackAVX2", "writes the derivative of the tanh form of GELU at x, times dy.", "", []string{"dx", "dy", "x"}, nil, func(at func(string, int) Mem) {
+		var z [2]VecVirtual
+		for i := range z {
+			v := load(at("x", i))
+			z[i] = YMM()
+			VMULPS(v, v, z[i])
+			VMULPS(v, z[i], z[i])
+			VMULPS(constF32("geluCube", 0.044715), z[i], z[i])
+			VADDPS(v, z[i], z[i])
+			VMULPS(constF32("geluScale", 2*0.79788456080286535588), z[i], z[i])
+		}
+		for i, s := range sigmoids(z[:]) {
+			v, dz, t := load(at("x", i)), YMM(), YMM()
+			VMULPS(v, v, dz)
+			VMULPS(constF32("geluCube3", 3*0.044715), dz, dz)
+			VADDPS(constF32("one", 1), dz, dz)
+			VMULPS(constF32("geluScale", 2*0.79788456080286535588), dz, dz)
+			VMOVUPS(constF32("one", 1), t)
+			VSUBPS(s, t, t)
+			VMULPS(s, t, t)
+			VMULPS(v, t, t)
+			VMULPS(dz, t, t)
+			VADDPS(s, t, t)
+			VMULPS(at("dy", i), t, t)
+			VMOVUPS(t, at("dx", i))
+		}
 	})
 }
 
 func swiGLUBack() {
-	each("swiGLUBackAVX2", "writes the gradients of silu(gate)*up.", "", []string{"dgate", "dup", "dy", "gate", "up"}, nil, func(at func(string) Mem) {
-		g := load(at("gate"))
-		s, t, d := sigmoid(g), YMM(), load(at("dy"))
-		VMOVUPS(constF32("one", 1), t)
-		VSUBPS(s, t, t)
-		VMULPS(g, t, t)
-		VADDPS(constF32("one", 1), t, t)
-		VMULPS(s, t, t) // silu'
-		VMULPS(g, s, s) // silu
-		VMULPS(d, s, s)
-		VMULPS(at("up"), d, d)
-		VMULPS(t, d, d)
-		VMOVUPS(s, at("dup"))
-		VMOVUPS(d, at("dgate"))
+	pairs("swiGLUBackAVX2", "writes the gradients of silu(gate)*up.", "", []string{"dgate", "dup", "dy", "gate", "up"}, nil, func(at func(string, int) Mem) {
+		g := []VecVirtual{load(at("gate", 0)), load(at("gate", 1))}
+		for i, s := range sigmoids(g) {
+			t, d := YMM(), load(at("dy", i))
+			VMOVUPS(constF32("one", 1), t)
+			VSUBPS(s, t, t)
+			VMULPS(g[i], t, t)
+			VADDPS(constF32("one", 1), t, t)
+			VMULPS(s, t, t)    // silu'
+			VMULPS(g[i], s, s) // silu
+			VMULPS(d, s, s)
+			VMULPS(at("up", i), d, d)
+			VMULPS(t, d, d)
+			VMOVUPS(s, at("dup", i))
+			VMOVUPS(d, at("dgate", i))
+		}
 	})
 }
 
