@@ -30,6 +30,9 @@ type root struct {
 	Eval      EvalCmd      `cmd:"" help:"Measure how good a model is: exact answers, bits per byte, loss, at each number of loops."`
 	Data      DataCmd      `cmd:"" help:"Make and prepare training text."`
 	Tokenizer TokenizerCmd `cmd:"" help:"Train and use tokenizers."`
+	Train     TrainCmd     `cmd:"" help:"Pretrain a model by a recipe."`
+	SFT       SFTCmd       `cmd:"" name:"sft" help:"Fine-tune a model on conversations."`
+	Runs      RunsCmd      `cmd:"" help:"List, show and repeat training runs."`
 	Synth     SynthCmd     `cmd:"" help:"Write a model of random weights in a given shape."`
 }
 

@@ -40,8 +40,8 @@ var rank = map[string]int{
 	"internal/scripted":       3,  // the scripted model of tests, behind model.Runner
 	"internal/gen":            4,  // the text side over engine, chat, tok
 	"internal/bench":          4,  // measures models bare and through the engine; what serves them is handed in from above
-	"internal/train":          4,
-	"internal/host":           5, // several models in one process
+	"internal/train":          5,  // runs, whose samples are written by gen over the engine that serves
+	"internal/host":           5,  // several models in one process
 	"internal/eval":           5,
 	"internal/dialect":        5, // the contract of a wire format
 

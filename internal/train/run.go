@@ -1,0 +1,558 @@
+// Package train teaches models: pretraining, chat fine-tuning, checkpoints that go on bit for bit, and the folder that says what was done.
+//
+//	Loader.Next(step) ── shards ── draw loops ── Tape.Grad ── sum in a tree ── clip ── optim.Step ── average
+//	every so often: validation at several loop counts, samples through the engine, best weights, checkpoint, one line of metrics a step
+package train
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"tinyloop/internal/fault"
+	"tinyloop/internal/model"
+	"tinyloop/internal/optim"
+	"tinyloop/internal/tok"
+)
+
+// Options are what a run needs besides its recipe.
+type Options struct {
+	Config    Config
+	Dir       string         // the run's folder
+	Resume    bool           // go on from the last checkpoint in Dir
+	Tokenizer *tok.Tokenizer // that of the corpus
+	Version   string         // of the program, for run.json
+	Args      []string       // of the command line, for run.json
+	Replays   string         // folder of the run that this one repeats
+	Threads   int            // 0 = one per core
+	View      View
+}
+
+// run is a run under way.
+type run struct {
+	o        Options
+	cfg      *Config
+	spec     *model.Spec
+	id       *identity
+	corpus   *corpus
+	t        *trainer
+	eval     *evaluator
+	manifest *Manifest
+	metrics  *metricsFile
+	st       state
+
+	steps  int // 0 = by time
+	levels int // greatest level of the curriculum; 0 = none
+	saved  int // step of the last checkpoint
+	began  time.Time
+	rate   rate
+	parent string
+}
+
+// Run trains to the end of the recipe, or until ctx ends: then it saves a checkpoint and gives an error of kind Canceled. It prints nothing; o.View is
+// told everything.
+func Run(ctx context.Context, o Options) (*Manifest, error) {
+	if o.Threads <= 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	o.Threads = min(o.Threads, o.Config.Batch.Shards)
+	r := &run{o: o, cfg: &o.Config}
+	defer r.close()
+	if err := r.prepare(); err != nil {
+		return nil, err
+	}
+	err := r.loop(ctx)
+	return r.manifest, r.finish(ctx, err)
+}
+
+func (r *run) close() {
+	if r.t != nil {
+		r.t.close()
+	}
+	if r.corpus != nil {
+		r.corpus.close()
+	}
+	if r.metrics != nil {
+		r.metrics.close()
+	}
+}
+
+// prepare checks everything, tells the plan, then takes the memory.
+func (r *run) prepare() error {
+	if err := r.cfg.Validate(); err != nil {
+		return err
+	}
+	if err := r.checkFolder(); err != nil {
+		return err
+	}
+	start, err := r.start()
+	if err != nil {
+		return err
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	plan := r.plan(start)
+	r.o.View.Start(plan)
+	if r.t, err = newTrainer(r.cfg, r.spec, start.params, r.o.Threads); err != nil {
+		return err
+	}
+	if start.moments != nil {
+		if err := r.t.restore(start.moments); err != nil {
+			return err
+		}
+	}
+	if r.eval, err = newEvaluator(r.t, r.corpus); err != nil {
+		return err
+	}
+	return r.openFolder(plan)
+}
+
+func (r *run) checkFolder() error {
+	if r.o.Dir == "" {
+		return fault.New(fault.Invalid, "out", "no folder for the run")
+	}
+	m, err := ReadManifest(r.o.Dir)
+	switch {
+	case r.o.Resume && err != nil:
+		return err
+	case r.o.Resume:
+		r.manifest = m
+	case err == nil:
+		return fault.New(fault.Invalid, "out", "%s holds a run already: choose another folder, or go on with --resume", r.o.Dir)
+	case fault.Of(err) != fault.NotFound:
+		return err
+	}
+	return nil
+}
+
+// beginning is where a run starts.
+type beginning struct {
+	params  []float32
+	moments *moments
+	what    string
+}
+
+// start finds the weights: those of the run that goes on, those that the recipe names, or fresh ones.
+func (r *run) start() (*beginning, error) {
+	if r.o.Resume {
+		list := checkpoints(r.o.Dir)
+		if len(list) == 0 {
+			return nil, fault.New(fault.NotFound, "resume", "%s has no checkpoint: the run has to begin again", r.o.Dir)
+		}
+		base := list[len(list)-1]
+		b, st, err := r.readCheckpoint(base)
+		if err != nil {
+			return nil, err
+		}
+		r.st, r.saved, r.parent = *st, st.Step, r.manifest.Parent
+		b.what = fmt.Sprintf("goes on from step %d", st.Step)
+		return b, nil
+	}
+	if from := r.cfg.Init.From; from != "" {
+		return r.from(from)
+	}
+	var err error
+	if r.spec, err = r.cfg.spec(r.o.Tokenizer.Size()); err != nil {
+		return nil, err
+	}
+	return &beginning{params: model.InitParams(r.spec, r.cfg.Seed), what: fmt.Sprintf("fresh weights of seed %d", r.cfg.Seed)}, nil
+}
+
+// readCheckpoint reads weights and state, and sets the Spec.
+func (r *run) readCheckpoint(base string) (*beginning, *state, error) {
+	spec, params, hash, err := readModel(base + modelSuffix)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, m, err := readState(base+stateSuffix, hash)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.spec = spec
+	return &beginning{params: params, moments: &m}, &st, nil
+}
+
+// from begins with the weights of a run, of a checkpoint, or of any model. Of a run, or with Warm, the moments come along, and the averaged weights
+// are what the new run begins with.
+func (r *run) from(path string) (*beginning, error) {
+	base := path
+	if list := checkpoints(path); len(list) > 0 {
+		base = list[len(list)-1] + modelSuffix
+	}
+	spec, params, hash, err := readModel(base)
+	if err != nil {
+		return nil, err
+	}
+	r.spec, r.parent = spec, hash
+	r.cfg.Loops.Max = min(r.cfg.Loops.Max, spec.Loops.HardMax)
+	r.cfg.Loops.Default = min(r.cfg.Loops.Default, spec.Loops.HardMax)
+	b := &beginning{params: params, what: "weights of " + path}
+	ext := filepath.Ext(base)
+	st, m, err := readState(base[:len(base)-len(ext)]+stateSuffix, hash)
+	if err != nil {
+		if _, serr := os.Stat(base[:len(base)-len(ext)] + stateSuffix); serr == nil {
+			return nil, err
+		}
+		return b, nil // a model without moments
+	}
+	if len(m.average) == len(params) {
+		b.params = m.average
+	}
+	if r.cfg.Init.Warm {
+		m.average = slices.Clone(b.params)
+		r.st.Updates = st.Updates
+		b.moments = &m
+		b.what += fmt.Sprintf(" and its moments after %d steps", st.Updates)
+	}
+	return b, nil
+}
+
+// open opens the corpus and decides the length of the run.
+func (r *run) open() (err error) {
+	if err := checkVocab(r.spec, r.o.Tokenizer); err != nil {
+		return err
+	}
+	if r.corpus, err = openCorpus(r.cfg, r.o.Tokenizer, r.cfg.rowLen(r.spec)); err != nil {
+		return err
+	}
+	if r.id, err = newIdentity(r.cfg.Name, r.o.Tokenizer, r.corpus.manifest); err != nil {
+		return err
+	}
+	if len(r.cfg.Curriculum.Families) > 0 {
+		if r.levels = r.corpus.levels(); r.levels == 0 {
+			return fault.New(fault.Invalid, "curriculum.families", "the corpus has no documents of the families %v", r.cfg.Curriculum.Families)
+		}
+	}
+	if err := r.corpus.setLevel(1 << 30); err != nil { // for the length of an epoch
+		return err
+	}
+	if r.steps = r.cfg.Steps; r.cfg.Epochs > 0 {
+		r.steps = max(int(r.cfg.Epochs*float64(r.perPass())+0.5), 1)
+	}
+	if r.levels == 0 {
+		return nil
+	}
+	if r.st.Level == 0 {
+		r.st.Level = max(min(r.cfg.Curriculum.Start, r.levels), 1)
+	}
+	return r.corpus.setLevel(r.st.Level)
+}
+
+// perPass gives the steps of one pass over the rows that are planned.
+func (r *run) perPass() int {
+	return (r.corpus.loader.Steps() + r.cfg.Batch.Accumulate - 1) / r.cfg.Batch.Accumulate
+}
+
+func (r *run) plan(b *beginning) *Plan {
+	unique, unrolled := r.spec.Params()
+	return &Plan{Dir: r.o.Dir, Config: *r.cfg, Params: unique, Unrolled: unrolled, Steps: r.steps, Rows: r.corpus.rows() * r.cfg.Batch.Accumulate,
+		Context: r.corpus.t, PerPass: r.perPass(), Memory: r.memory(), From: r.st.Step, Init: b.what, Workers: r.o.Threads, Validation: r.corpus.check != nil}
+}
+
+// memory adds up what newTrainer takes.
+func (r *run) memory() Memory {
+	n := 4 * int64(r.spec.Size())
+	m := Memory{Weights: n + r.spec.PackedBytes(), Gradients: n * int64(r.cfg.Batch.Shards),
+		Optimizer:   optim.Bytes(r.spec.Size(), tensors(r.cfg, r.spec.Layout()), r.o.Threads),
+		Activations: int64(r.o.Threads) * r.spec.TrainBytes(r.cfg.shape(r.spec))}
+	if r.cfg.Optimizer.EMA > 0 {
+		m.Weights += n
+	}
+	if r.cfg.Quant.Type != "" {
+		m.Weights += n
+	}
+	return m
+}
+
+// openFolder makes the folder, its manifest and its metrics.
+func (r *run) openFolder(p *Plan) error {
+	if err := os.MkdirAll(r.o.Dir, 0o777); err != nil {
+		return fault.New(fault.Invalid, "out", "%v", err)
+	}
+	if r.manifest == nil {
+		hash := r.o.Tokenizer.Hash()
+		r.manifest = &Manifest{Format: 1, Name: r.cfg.Name, Parent: r.parent, Replays: r.o.Replays,
+			Corpus: Corpus{Path: r.corpus.dir, Manifest: r.corpus.sum, Tokenizer: hex.EncodeToString(hash[:])}, Evaluations: []EvalMetrics{}}
+	}
+	m := r.manifest
+	if m.Corpus.Manifest != r.corpus.sum {
+		return fault.New(fault.Invalid, "data.corpus", "%s is not the corpus that the run began with: its manifest has the hash %.12s, the run's had %.12s", r.corpus.dir, r.corpus.sum, m.Corpus.Manifest)
+	}
+	m.Status, m.Error, m.Version, m.Commit, m.Args, m.Config = Running, "", r.o.Version, commit(), r.o.Args, *r.cfg
+	m.Model = Shape{Params: p.Params, Unrolled: p.Unrolled, Vocab: r.spec.Vocab, Context: p.Context, Bytes: p.Memory.Total()}
+	m.Machine, m.Steps = machine(r.o.Threads), r.steps
+	m.Evaluations = slices.DeleteFunc(m.Evaluations, func(e EvalMetrics) bool { return e.Step > r.st.Step })
+	m.Sittings = append(m.Sittings, Sitting{Began: time.Now().UTC(), From: r.st.Step, To: r.st.Step})
+	var err error
+	if r.metrics, err = openMetrics(r.o.Dir, r.st.Step); err != nil {
+		return err
+	}
+	return r.note()
+}
+
+// note writes the manifest as things stand.
+func (r *run) note() error {
+	m, st := r.manifest, &r.st
+	m.Progress = Progress{Step: st.Step, Tokens: st.Tokens, Seconds: r.elapsed().Seconds(), FLOPs: st.Work, Skipped: st.Skipped, Level: st.Level, Best: st.Best, BestAt: st.BestStep}
+	m.Sittings[len(m.Sittings)-1].To = st.Step
+	return m.write(r.o.Dir)
+}
+
+// elapsed is the time that the run has run, pauses left out.
+func (r *run) elapsed() time.Duration {
+	if r.began.IsZero() {
+		return r.st.Elapsed
+	}
+	return r.st.Elapsed + time.Since(r.began)
+}
+
+// progress gives the part of the run that is done, 0 to 1: of its steps, or of its time.
+func (r *run) progress() float64 {
+	if r.steps > 0 {
+		return float64(r.st.Step) / float64(r.steps)
+	}
+	return min(r.elapsed().Seconds()/time.Duration(r.cfg.Budget).Seconds(), 1)
+}
+
+func (r *run) loop(ctx context.Context) error {
+	r.began = time.Now()
+	r.rate.start(r.began, r.st.Tokens)
+	for r.progress() < 1 {
+		if ctx.Err() != nil {
+			return fault.New(fault.Canceled, "", "interrupted after step %d", r.st.Step)
+		}
+		if err := r.step(); err != nil {
+			return err
+		}
+		if err := r.between(ctx); err != nil {
+			return err
+		}
+	}
+	if r.st.Evaluated != r.st.Step {
+		return r.evaluate(ctx)
+	}
+	return nil
+}
+
+// step makes one step, guarded.
+func (r *run) step() error {
+	st, progress := &r.st, r.progress()
+	for i := range r.t.batches {
+		if err := r.corpus.loader.Next(uint64(st.Step*len(r.t.batches)+i), &r.t.batches[i]); err != nil {
+			return err
+		}
+	}
+	s := r.cfg.Schedule.optim()
+	lr := s.At(st.Step, progress)
+	most := r.cfg.Loops.most(progress, st.Level)
+	r.t.pack(st.Step, progress)
+	m := r.t.gradient(st.Step, most)
+	skip := r.harmful(&m)
+	if !skip {
+		st.Updates++
+		r.t.update(st.Updates, lr, progress, optim.Clip(m.norm, r.cfg.Optimizer.Clip))
+	}
+	st.Step++
+	st.Tokens += int64(m.positions)
+	st.Work += m.work
+	if err := r.report(&m, lr, most, skip); err != nil {
+		return err
+	}
+	if st.InRow > r.cfg.Guard.Most {
+		return unsound(st.Step, st.InRow, &m)
+	}
+	return nil
+}
+
+// harmful says whether a step must not be made, and keeps the books of the guard. The mean of the norms is that of the last fifty steps or so.
+func (r *run) harmful(m *measured) bool {
+	st, g := &r.st, &r.cfg.Guard
+	bad := !optim.Finite(m.loss) || !optim.Finite(m.norm)
+	if spike := g.Spike > 0 && st.Norm > 0 && st.Step >= 20 && m.norm > g.Spike*st.Norm; bad || spike {
+		st.Skipped++
+		st.InRow++
+		return true
+	}
+	st.InRow = 0
+	if st.Norm == 0 {
+		st.Norm = m.norm
+	}
+	st.Norm += (m.norm - st.Norm) / 50
+	return false
+}
+
+func (r *run) report(m *measured, lr float64, most int, skipped bool) error {
+	st := &r.st
+	out := StepMetrics{Step: st.Step, Loss: finite(m.loss), Accuracy: share(m.correct, m.targets), TraceLoss: finite(m.traceLoss), TraceAcc: share(m.traceHit, m.traces),
+		Loops: m.loops, MaxLoops: most, Level: st.Level, LR: lr, Norm: finite(m.norm), Tokens: st.Tokens, Rate: r.rate.at(time.Now(), st.Tokens), Skipped: skipped,
+		Progress: r.progress()}
+	for _, h := range m.hidden {
+		out.Hidden = append(out.Hidden, finite(h))
+	}
+	out.Left = r.left()
+	r.o.View.Step(&out)
+	return r.metrics.add(&out)
+}
+
+// finite makes a number fit for JSON: what is none counts as 0, beside the mark that the step was skipped.
+func finite(x float64) float64 {
+	if !optim.Finite(x) {
+		return 0
+	}
+	return x
+}
+
+func share(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
+
+// left estimates the time to the end from that of this sitting.
+func (r *run) left() time.Duration {
+	if r.steps == 0 {
+		return max(time.Duration(r.cfg.Budget)-r.elapsed(), 0)
+	}
+	done := r.st.Step - r.manifest.Sittings[len(r.manifest.Sittings)-1].From
+	return time.Since(r.began) / time.Duration(max(done, 1)) * time.Duration(r.steps-r.st.Step)
+}
+
+// between is what follows a step: the curriculum, evaluation, checkpoint.
+func (r *run) between(ctx context.Context) error {
+	step := r.st.Step
+	if c := &r.cfg.Curriculum; r.levels > r.st.Level && step%c.Every == 0 {
+		if err := r.advance(); err != nil {
+			return err
+		}
+	}
+	if every := r.cfg.Eval.Every; every > 0 && step%every == 0 {
+		if err := r.evaluate(ctx); err != nil {
+			return err
+		}
+	}
+	if every := r.cfg.Save.Every; every > 0 && step%every == 0 {
+		return r.save()
+	}
+	return nil
+}
+
+// advance raises the level when the greatest difficulty is mastered, or was tried for long enough.
+func (r *run) advance() error {
+	st, c := &r.st, &r.cfg.Curriculum
+	accuracy, ok, err := r.eval.level(r.t.params, st.Level, r.cfg.Loops.most(r.progress(), st.Level))
+	if err != nil {
+		return err
+	}
+	late := c.Patience > 0 && st.Step-st.LevelSince >= c.Patience
+	if !(ok && accuracy >= c.Advance) && !late {
+		return nil
+	}
+	r.o.View.Note(fmt.Sprintf("step %d: level %d at %.1f %%, on to level %d", st.Step, st.Level, 100*accuracy, st.Level+1))
+	st.Level++
+	st.LevelSince = st.Step
+	return r.corpus.setLevel(st.Level)
+}
+
+// evaluate measures the averaged weights, lets them write samples, and keeps them if they are the best.
+func (r *run) evaluate(ctx context.Context) error {
+	st, flat := &r.st, r.t.averaged()
+	m := EvalMetrics{Step: st.Step}
+	var err error
+	if m.Valid, err = r.eval.losses(flat); err != nil {
+		return err
+	}
+	if m.Answers, err = r.eval.answers(flat); err != nil {
+		return err
+	}
+	if m.Samples, err = samples(ctx, r.cfg, r.id, r.spec, flat, r.o.Threads); err != nil && ctx.Err() == nil {
+		return err
+	}
+	bpb := r.judged(m.Valid)
+	if m.Best = st.Best == 0 || bpb < st.Best; m.Best {
+		st.Best, st.BestStep = bpb, st.Step
+		if err := r.id.writeModel(filepath.Join(r.o.Dir, BestName), r.spec, flat); err != nil {
+			return err
+		}
+	}
+	st.Evaluated = st.Step
+	m.Seconds = r.elapsed().Seconds()
+	r.manifest.Evaluations = append(r.manifest.Evaluations, m)
+	r.o.View.Eval(&m)
+	return r.note()
+}
+
+// judged gives the bits per byte by which weights are compared: at the default depth, or the deepest measured below it. Without validation every
+// evaluation is better than the one before.
+func (r *run) judged(list []AtLoops) float64 {
+	if len(list) == 0 {
+		return -float64(r.st.Step)
+	}
+	best := list[0]
+	for _, a := range list {
+		if a.Loops <= r.spec.Loops.Default && (a.Loops > best.Loops || best.Loops > r.spec.Loops.Default) {
+			best = a
+		}
+	}
+	return best.BPB
+}
+
+// save writes a checkpoint; the clock of the state goes on.
+func (r *run) save() error {
+	st := r.st
+	st.Elapsed = r.elapsed()
+	base, err := writeCheckpoint(r.o.Dir, r.id, r.t, st, r.cfg.Save.Keep)
+	if err != nil {
+		return err
+	}
+	r.saved = st.Step
+	r.o.View.Note("saved " + filepath.Base(base))
+	return r.note()
+}
+
+// finish saves what there is and closes the books. An interrupt, and a failure that leaves the weights sound, keep a checkpoint.
+func (r *run) finish(ctx context.Context, err error) error {
+	m := r.manifest
+	switch {
+	case err == nil:
+		m.Status = Done
+		err = r.id.writeModel(filepath.Join(r.o.Dir, LastName), r.spec, r.t.averaged())
+	case fault.Of(err) == fault.Canceled || ctx.Err() != nil:
+		m.Status = Interrupted
+	default:
+		m.Status, m.Error = Failed, err.Error()
+	}
+	var serr error
+	if r.saved != r.st.Step && r.st.Step > 0 && m.Status != Failed {
+		serr = r.save()
+	}
+	m.Sittings[len(m.Sittings)-1].Ended = time.Now().UTC()
+	m.Artifacts = artifacts(r.o.Dir)
+	return errors.Join(err, serr, r.note())
+}
+
+// rate is the speed of the last seconds.
+type rate struct {
+	since  time.Time
+	tokens int64
+	value  float64
+}
+
+const rateWindow = 5 * time.Second
+
+func (r *rate) start(now time.Time, tokens int64) { r.since, r.tokens = now, tokens }
+
+// at gives tokens a second, over windows of some seconds.
+func (r *rate) at(now time.Time, tokens int64) float64 {
+	d := now.Sub(r.since)
+	if v := float64(tokens-r.tokens) / max(d.Seconds(), 1e-9); r.value == 0 || d >= rateWindow {
+		if d >= rateWindow {
+			r.value = v
+			r.start(now, tokens)
+		}
+		return v
+	}
+	return r.value
+}
