@@ -9,7 +9,6 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"tinyloop/internal/fault"
-	"tinyloop/internal/kernel"
 	"tinyloop/internal/optim"
 )
 
@@ -368,8 +367,8 @@ func (c *Config) checkWords() error {
 	if c.Name == "" || len(c.Name) > 200 {
 		return fault.New(fault.Invalid, "name", "name must have 1 to 200 bytes, has %d", len(c.Name))
 	}
-	if _, ok := kernel.ParseType(c.Quant.Type); c.Quant.Type != "" && !ok {
-		return fault.New(fault.Invalid, "quant.type", "quant.type %q is no number format that is known", fault.Clip(c.Quant.Type, 40))
+	if c.Quant.Type != "" && formatSteps(c.Quant.Type) == 0 {
+		return fault.New(fault.Invalid, "quant.type", "quant.type must be q8_0, q4_0 or nothing, is %q", fault.Clip(c.Quant.Type, 40))
 	}
 	return nil
 }
