@@ -238,7 +238,7 @@ func Load(base Config, path string, settings []string) (Config, error) {
 		}
 		c.Model = m
 	}
-	if err := decode(&c, text, path); err != nil {
+	if err := decode(&c, text, path+": "); err != nil {
 		return c, err
 	}
 	for _, s := range settings {
@@ -262,15 +262,26 @@ func presetName(text string, settings []string) string {
 	return name
 }
 
-func decode(c *Config, text, path string) error {
+func decode(c *Config, text, prefix string) error {
+	var said map[string]any
+	if meta, err := toml.Decode(text, &said); err == nil {
+		c.forgetLength(meta)
+	}
 	meta, err := toml.Decode(text, c)
 	if err != nil {
-		return fault.New(fault.Invalid, "recipe", "%s: %v", path, err)
+		return fault.New(fault.Invalid, "recipe", "%s%v", prefix, err)
 	}
 	if wrong := meta.Undecoded(); len(wrong) > 0 {
-		return fault.New(fault.Invalid, wrong[0].String(), "%s: unknown key %s", path, wrong[0])
+		return fault.New(fault.Invalid, wrong[0].String(), "%sunknown key %s", prefix, wrong[0])
 	}
 	return nil
+}
+
+// forgetLength takes the length of the run back where another one is given now.
+func (c *Config) forgetLength(meta toml.MetaData) {
+	if meta.IsDefined("steps") || meta.IsDefined("epochs") || meta.IsDefined("budget") {
+		c.Steps, c.Epochs, c.Budget = 0, 0, 0
+	}
 }
 
 // set reads one setting. A value that is no TOML is a text.
@@ -280,18 +291,16 @@ func set(c *Config, s string) error {
 		return fault.New(fault.Invalid, "set", "%q: expected key=value, as optimizer.matrix=0.01", fault.Clip(s, 80))
 	}
 	was := *c
-	meta, err := toml.Decode(key+" = "+value, c)
-	if err != nil {
+	err := decode(c, key+" = "+value, "")
+	if err != nil && fault.Of(err) == fault.Invalid {
 		*c = was
-		meta, err = toml.Decode(fmt.Sprintf("%s = %q", key, value), c)
+		if again := decode(c, fmt.Sprintf("%s = %q", key, value), ""); again == nil {
+			return nil
+		}
+		*c = was
+		return fault.New(fault.Invalid, key, "--set %s: %s", fault.Clip(s, 80), fault.As(err).Msg)
 	}
-	if err != nil {
-		return fault.New(fault.Invalid, key, "%q: %v", fault.Clip(s, 80), err)
-	}
-	if wrong := meta.Undecoded(); len(wrong) > 0 {
-		return fault.New(fault.Invalid, key, "unknown setting %s", wrong[0])
-	}
-	return nil
+	return err
 }
 
 type limit struct {

@@ -236,7 +236,7 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for set, words := range map[string][]string{
-		"epochs=1":             {"steps", "2 of them"},
+		"epochs=0":             {"steps", "0 of them"},
 		"batch.shards=0":       {"batch.shards", "1 to 64", "is 0"},
 		"loops.max=1000":       {"loops.max", "256", "1000"},
 		"loops.uniform=1.5":    {"loops.uniform", "0 to 1", "1.5"},
@@ -256,7 +256,7 @@ func TestConfig(t *testing.T) {
 		"batch.rows=100000000": {"batch.rows"},
 		"eval.batches=-9":      {"eval.batches"},
 		"data.tokenizer=\"\"":  {"tokenizer"},
-		"budget=\"3h\"":        {"steps"},
+		"budget=3000h":         {"budget", "2160", "3000"},
 		"quant.type=\"q4_K\"":  {"quant.type", "q8_0"},
 	} {
 		c, err := Load(good(), "", []string{set})
