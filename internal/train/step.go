@@ -40,6 +40,7 @@ type trainer struct {
 	order   []shardCost
 	squares []float64 // of the gradient, by chunk
 
+	load   workload
 	scale  float32
 	next   atomic.Int64
 	gradF  func(w *par.Worker)
@@ -72,7 +73,7 @@ type shardCost struct{ shard, cost int }
 const chunk = 1 << 14
 
 func newTrainer(c *Config, s *model.Spec, params []float32, workers int) (*trainer, error) {
-	t := &trainer{cfg: c, spec: s, layout: s.Layout(), params: params, noisy: params}
+	t := &trainer{cfg: c, spec: s, layout: s.Layout(), params: params, noisy: params, load: newWorkload(s)}
 	n := len(params)
 	var err error
 	if t.opt, err = optim.New(n, tensors(c, t.layout), optimOptions(c), workers); err != nil {
@@ -283,7 +284,7 @@ func (t *trainer) collect() (m measured) {
 		m.traceHit += r.traceHit
 		m.loops += float64(u.pass.Loops)
 		m.positions += len(u.pass.Input)
-		m.work += 3 * forwardWork(t.spec, len(u.pass.Input), u.pass.T, u.pass.Loops)
+		m.work += 3 * t.load.forward(len(u.pass.Input), u.pass.T, u.pass.Loops)
 		if u.pass.Loops > deepest {
 			deepest, m.hidden = u.pass.Loops, r.hidden
 		}
