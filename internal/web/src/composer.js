@@ -40,8 +40,8 @@ export function Composer() {
       <div class="tools">
         <${LoopsControl} />
         <${Settings} />
+        <p id="keys" class="keys">${t.keys}</p>
       </div>
-      <p id="keys" class="keys">${t.keys}</p>
     </form>`;
 }
 
@@ -50,7 +50,7 @@ function Settings() {
   const s = settings.value;
   const whole = (v, least) => (v === '' || !Number.isFinite(Number(v)) ? undefined : Math.max(least, Math.floor(Number(v))));
   return html`
-    <details class="settings">
+    <details class="settings" onKeyDown=${(e) => e.key === 'Escape' && (e.currentTarget.open = false)}>
       <summary>${t.settings}</summary>
       <div class="sheet">
         ${models.value.length > 1 && html`

@@ -21,16 +21,17 @@ export function LoopsControl() {
       <label for="loops">${t.loops}</label>
       <output for="loops">${n}</output>
       <div class="track" style=${{ width: `${width}px` }}>
-        <svg viewBox=${`0 0 ${width} 58`} width=${width} height="58" aria-hidden="true">
+        <svg viewBox=${`0 0 ${width} 62`} width=${width} height="62" aria-hidden="true">
           <path class="guide" d=${row(most, x(0), base, step, high)} />
           <path class="ink" d=${row(n, x(0), base, step, high)} />
           <path class="line" d=${`M${x(0)} ${base + 7}H${x(most)}`} />
           <path class="band" d=${`M${x(from - 1) + 1} ${base + 7}H${x(to)}`} />
-          <text x=${x(from - 1) + 1} y=${base + 18}>${t.trained(from, to)}</text>
+          <text x=${x(from - 1) + 1} y=${base + 20}>${t.trained(from, to)}</text>
         </svg>
         <input id="loops" type="range" min="1" max=${most} step="1" value=${n} aria-valuetext=${`${t.loopsValue(n)}, ${inside ? t.inRange : t.outRange}`}
           style=${{ left: `${x(1) - grip / 2}px`, width: `${x(most) - x(1) + grip}px` }} onInput=${(e) => setLoops(Number(e.target.value))} />
       </div>
+      ${!inside && html`<span class="outside">${t.outRange}</span>`}
       ${n !== standard && html`<button type="button" class="quiet small" onClick=${() => setLoops(standard)}>${t.standard}: ${standard}</button>`}
     </div>`;
 }

@@ -1,8 +1,10 @@
-// Text of a model to HTML that is safe to show: marked makes it, DOMPurify takes out everything that acts or loads.
+// Text of a model to HTML that is safe to show: marked makes it, with HTML in it as the text that it is, and DOMPurify takes out everything that acts
+// or loads all the same.
 import DOMPurify from 'dompurify';
 import { Marked } from 'marked';
 
-const marked = new Marked({ gfm: true, breaks: true });
+const escaped = (s) => s.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
+const marked = new Marked({ gfm: true, breaks: true, renderer: { html: ({ text }) => escaped(text), image: ({ text }) => escaped(text) } });
 const tags = ['p', 'br', 'hr', 'em', 'strong', 'del', 'code', 'pre', 'blockquote', 'ul', 'ol', 'li', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'a',
   'table', 'thead', 'tbody', 'tr', 'th', 'td'];
 

@@ -2,8 +2,8 @@
 
 // row gives the path of n loops that go from x to the right, step apart, over the line y, high tall.
 export function row(n, x, y, step, high) {
-  const wide = Math.max(step * 0.3, Math.min(high * 0.24, step * 0.62)); // half the width of a loop; more than step/2π, or the line would not cross itself
-  const lean = high * 0.16;
+  const wide = Math.min(step / (2 * Math.PI) + high * 0.25, step * 0.85); // more than step/2π, or the line would not cross itself
+  const lean = high * 0.18;
   const points = [];
   const fine = 22;
   for (let k = 0; k <= n * fine; k++) {

@@ -34,32 +34,32 @@ const words = {
   },
   fr: {
     newChat: 'Nouvelle conversation', conversations: 'Conversations', menu: 'Menu', close: 'Fermer', skip: 'Aller à la question',
-    untitled: 'Sans titre', remove: 'Supprimer', removeAll: 'Tout supprimer', sure: 'Vraiment ?', language: 'Language: English', languageShort: 'EN',
+    untitled: 'Sans titre', remove: 'Supprimer', removeAll: 'Tout supprimer', sure: 'Vraiment\u202f?', language: 'Language: English', languageShort: 'EN',
     theme: 'Thème', themes: { auto: 'Auto', light: 'Clair', dark: 'Sombre' },
     hello: 'Posez-lui une question.',
     intro: (m) => `Un modèle de ${m.size} paramètres, calculé sur cette seule machine.` +
-      (m.loops > 1 ? ` Il repasse plusieurs fois sur chaque mot avant de répondre : donnez-lui plus de boucles, il réfléchit plus longtemps.` : ''),
-    baseModel: 'Ce modèle n’a pas appris à converser : il continue des textes. Commencez-en un, il écrira la suite.',
+      (m.loops > 1 ? ` Il repasse plusieurs fois sur chaque mot avant de répondre\u00a0: donnez-lui plus de boucles, il réfléchit plus longtemps.` : ''),
+    baseModel: 'Ce modèle n’a pas appris à converser\u00a0: il continue des textes. Commencez-en un, il écrira la suite.',
     examplesAsk: 'Demander', examplesContinue: 'Laisser continuer', box: 'Votre question', boxHint: 'Posez une question', prompt: 'Votre texte', promptHint: 'Commencez un texte',
     send: 'Envoyer', stop: 'Arrêter', keys: 'Entrée envoie · Maj+Entrée va à la ligne · Échap arrête',
     loops: 'Boucles', loopsValue: (n) => (n === 1 ? '1 boucle' : `${n} boucles`), trained: (a, b) => (a === b ? `entraîné à ${a}` : `entraîné ${a}–${b}`),
-    inRange: 'dans l’intervalle d’entraînement', outRange: 'hors de l’intervalle d’entraînement', noLoop: 'sans boucle : ce modèle lit une seule fois', standard: 'par défaut',
+    inRange: 'dans l’intervalle d’entraînement', outRange: 'hors de l’intervalle d’entraînement', noLoop: 'sans boucle\u00a0: ce modèle lit une seule fois', standard: 'par défaut',
     settings: 'Réglages', temperature: 'Température', temperatureHint: '0 prend toujours le mot le plus probable', maxTokens: 'Tokens au plus', noLimit: 'sans limite',
     seed: 'Graine', random: 'au hasard', system: 'Consignes au modèle', systemHint: 'aucune', kind: 'Le modèle', kinds: { chat: 'répond', complete: 'continue' },
-    model: 'Modèle', you: 'Vous', answer: 'Réponse', writing: 'Écriture…', waiting: 'Lecture de la question…', answered: (s) => `Réponse : ${s}`, empty: '(une réponse vide)',
+    model: 'Modèle', you: 'Vous', answer: 'Réponse', writing: 'Écriture…', waiting: 'Lecture de la question…', answered: (s) => `Réponse\u00a0: ${s}`, empty: '(une réponse vide)',
     first: 'premier token', speed: 'tokens/s', tokens: (n) => (n <= 1 ? `${n} token` : `${n} tokens`), seedUsed: (n) => `graine ${n}`,
     copy: 'Copier', copied: 'Copié', again: 'Refaire', againHint: 'Répondre encore, avec les boucles et réglages actuels', previous: 'Réponse précédente', next: 'Réponse suivante',
-    ends: { stopped: 'arrêtée', maxPredictedTokensReached: 'coupée à la limite de tokens', contextLengthReached: 'coupée : la fenêtre est pleine', timeout: 'coupée : délai dépassé' },
-    sameAsBefore: 'Même réponse que la précédente : à température 0, seules les boucles peuvent la changer.',
+    ends: { stopped: 'arrêtée', maxPredictedTokensReached: 'coupée à la limite de tokens', contextLengthReached: 'coupée\u00a0: la fenêtre est pleine', timeout: 'coupée\u00a0: délai dépassé' },
+    sameAsBefore: 'Même réponse que la précédente\u00a0: à température 0, seules les boucles peuvent la changer.',
     forgotten: 'Le modèle ne voit plus ce qui est au-dessus.', retry: 'Réessayer', forget: 'Oublier l’échange le plus ancien et réessayer',
     errors: {
-      offline: 'Le serveur est injoignable. Tourne-t-il encore ?', broken: 'La connexion s’est rompue avant la fin de la réponse.',
+      offline: 'Le serveur est injoignable. Tourne-t-il encore\u202f?', broken: 'La connexion s’est rompue avant la fin de la réponse.',
       no_model: 'Le serveur n’a chargé aucun modèle. Lancez-le avec --model FICHIER.', model_not_found: 'Le serveur n’a plus ce modèle. Choisissez-en un autre.',
-      context_length_exceeded: 'La fenêtre est pleine : la conversation et sa réponse dépassent ce que le modèle peut lire d’un coup.',
+      context_length_exceeded: 'La fenêtre est pleine\u00a0: la conversation et sa réponse dépassent ce que le modèle peut lire d’un coup.',
       queue_full: 'Le serveur est occupé. Réessayez dans un instant.', unavailable: 'Le serveur s’arrête, ou ne répond plus.', timeout: 'La réponse a pris trop de temps et a été coupée.',
       invalid: 'Le serveur n’a pas accepté la demande.', internal: 'Une erreur s’est produite dans le serveur. Son journal en dit plus.',
     },
-    noStorage: 'Le navigateur ne garde rien : cette conversation finira avec la page.', licences: 'Licences', api: 'API : tout client OpenAI, à l’adresse',
+    noStorage: 'Le navigateur ne garde rien\u00a0: cette conversation finira avec la page.', licences: 'Licences', api: 'API\u00a0: tout client OpenAI, à l’adresse',
   },
 };
 
@@ -69,14 +69,14 @@ export const language = computed(() => settings.value.language ?? preferred());
 export const text = computed(() => words[language.value]);
 
 // number writes a count or rate as the language does.
-export function number(x, digits = 0) {
-  return x.toLocaleString(language.value, { maximumFractionDigits: digits, minimumFractionDigits: digits });
+export function number(x, most = 0, least = most) {
+  return x.toLocaleString(language.value, { maximumFractionDigits: most, minimumFractionDigits: least });
 }
 
 // size shortens a count of parameters: 260 k, 1.2 M.
 export function size(n) {
   for (const [unit, name] of [[1e9, 'G'], [1e6, 'M'], [1e3, 'k']]) {
-    if (n >= unit) return `${number(n / unit, n < 10 * unit ? 1 : 0)}\u202f${name}`;
+    if (n >= unit) return `${number(n / unit, n < 10 * unit ? 1 : 0, 0)}\u202f${name}`;
   }
   return number(n);
 }

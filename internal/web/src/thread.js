@@ -12,6 +12,7 @@ export function Thread() {
   const c = conversation.value;
   return html`
     <div class="thread">
+      <h1 class="hidden">${c.title}</h1>
       ${c.turns.map((turn, i) => html`
         <${Turn} key=${turn.id} turn=${turn} last=${i === c.turns.length - 1} forgotten=${i < c.from} />
         ${i === c.from - 1 && html`<p class="forgotten" key=${turn.id + 'f'}>${text.value.forgotten}</p>`}`)}
@@ -43,7 +44,7 @@ function Turn({ turn, last, forgotten }) {
     <article class=${cls('turn', turn.kind, forgotten && 'faded')}>
       <h2 class="question"><span class="hidden">${t.you}: </span>${turn.question}</h2>
       ${answer && html`
-        <div class="answer" aria-busy=${busy ? 'true' : 'false'}>
+        <div class=${cls('answer', answer.error && !answer.text && 'failed')} aria-busy=${busy ? 'true' : 'false'}>
           <h3 class="hidden">${t.answer}</h3>
           ${busy ? html`<${Live} kind=${turn.kind} />` : html`<${Body} kind=${turn.kind} said=${answer.text} ended=${!answer.error} />`}
           ${answer.error && html`<${Trouble} error=${answer.error} turn=${turn} last=${last} />`}
@@ -82,6 +83,7 @@ function Pace() {
 function Foot({ turn, answer, last }) {
   const t = text.value;
   const s = answer.stats;
+  if (answer.error && !answer.text && turn.answers.length === 1) return null;
   const k = turn.shown;
   const same = k > 0 && !answer.error && s && answer.text === turn.answers[k - 1].text && answer.loops === turn.answers[k - 1].loops;
   return html`
