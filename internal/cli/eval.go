@@ -38,10 +38,11 @@ type EvalCmd struct {
 	Control map[string]string `help:"Measure this model beside it, as in: --control flat=flat.tinyloop (repeatable)." placeholder:"NAME=FILE"`
 
 	Loops       []int    `help:"Passes through the looped core; those that a model cannot run are left out." default:"1,2,3,4,6,8,12,16"`
-	Limit       int      `help:"Questions, and documents for the loss, of each group; 0 = all." default:"100"`
+	Limit       int      `help:"Questions of each group; 0 = all." default:"50"`
+	LossLimit   int      `help:"Documents of each group for the loss; 0 = all." default:"20"`
 	Seed        uint64   `help:"Which ones, when there are more." default:"1"`
 	Choices     int      `help:"Candidates of a multiple choice; 0 = none." default:"4"`
-	ChoiceLimit int      `help:"Multiple choices of each group; 0 = all." default:"25"`
+	ChoiceLimit int      `help:"Multiple choices of each group; 0 = all." default:"10"`
 	Refusal     []string `help:"What says that one does not know, where it is not the synthetic world's (repeatable)." sep:"none" placeholder:"TEXT"`
 	NoLoss      bool     `help:"Leave out the loss on the documents of the tasks."`
 	NoCost      bool     `help:"Leave out the times."`
@@ -100,7 +101,7 @@ func (c *EvalCmd) check() error {
 	for _, f := range []struct {
 		name      string
 		v, lo, hi int
-	}{{"limit", c.Limit, 0, 1 << 30}, {"choices", c.Choices, 0, 64}, {"choice-limit", c.ChoiceLimit, 0, 1 << 30}, {"samples", c.Samples, 0, 1 << 20},
+	}{{"limit", c.Limit, 0, 1 << 30}, {"loss-limit", c.LossLimit, 0, 1 << 30}, {"choices", c.Choices, 0, 64}, {"choice-limit", c.ChoiceLimit, 0, 1 << 30}, {"samples", c.Samples, 0, 1 << 20},
 		{"parallel", c.Parallel, 1, 256}} {
 		if f.v < f.lo || f.v > f.hi {
 			return fault.New(fault.Invalid, f.name, "--%s must be between %d and %d, got %d", f.name, f.lo, f.hi, f.v)
@@ -123,7 +124,7 @@ func (c *EvalCmd) check() error {
 }
 
 func (c *EvalCmd) options(v *evalView) eval.Options {
-	return eval.Options{Loops: c.Loops, Limit: c.Limit, Seed: c.Seed, Parallel: c.Parallel, Choices: c.Choices, MCLimit: c.ChoiceLimit, Samples: c.Samples,
+	return eval.Options{Loops: c.Loops, Limit: c.Limit, Docs: c.LossLimit, Seed: c.Seed, Parallel: c.Parallel, Choices: c.Choices, MCLimit: c.ChoiceLimit, Samples: c.Samples,
 		Refusals: c.Refusal, NoLoss: c.NoLoss, NoCost: c.NoCost, Progress: v.show}
 }
 

@@ -106,7 +106,7 @@ func poolsOf(all []question) pools {
 }
 
 // chances gives for each question the chance of guessing among the answers of its pool that stand in front of it as words, or among all of the pool
-// where its own does not.
+// where its own does not, or none beside it.
 func (p pools) chances(qs []question) []float64 {
 	folded := map[pool]map[string]bool{}
 	for k, list := range p {
@@ -125,7 +125,7 @@ func (p pools) chances(qs []question) []float64 {
 				own = own || w == want
 			}
 		}
-		if !own {
+		if !own || n < 2 {
 			n = max(len(answers), 1)
 		}
 		if qs[i].answer != call { // nobody guesses a call

@@ -25,6 +25,14 @@ type Set struct {
 	Raw  string // text to be read as it stands, in one piece; then Docs is empty
 	// Learned are encoded documents, as a prepared corpus holds them; then Docs is empty and nothing is asked.
 	Learned []Passage
+	Whole   bool // ask all of it, whatever the limit
+}
+
+func (s *Set) limit(n int) int {
+	if s.Whole {
+		return 0
+	}
+	return n
 }
 
 // Passage is an encoded document.
@@ -58,8 +66,9 @@ type Subject struct {
 // Options say what is measured.
 type Options struct {
 	Loops    []int // ascending; those that a model cannot run are left out for it
-	Limit    int   // questions, and documents for the loss, of each group; 0 = all
+	Limit    int   // questions of each group; 0 = all
 	Seed     uint64
+	Docs     int      // documents of each group for the loss; 0 = all
 	Parallel int      // requests at a time; 0 = 64
 	Choices  int      // candidates of a multiple choice, the right one included; 0 = none
 	MCLimit  int      // questions of each group with a multiple choice; 0 = all

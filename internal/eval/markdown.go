@@ -50,14 +50,18 @@ func (r *Report) head(b *bytes.Buffer) {
 		rows = append(rows, []string{in.Set, strconv.Itoa(in.Docs), strconv.Itoa(in.Questions)})
 	}
 	table(b, rows)
-	limit := "all"
-	if r.Limit > 0 {
-		limit = strconv.Itoa(r.Limit)
-	}
-	fmt.Fprintf(b, "At most %s of each group, chosen with seed %d. Percentages stand with their 95 %% interval (Wilson).\n\n", limit, r.Seed)
+	fmt.Fprintf(b, "Of each group %s questions, and %s documents for the loss, chosen with seed %d. Percentages stand with their 95 %% interval (Wilson).\n\n",
+		atMostText(r.Limit), atMostText(r.LossDocs), r.Seed)
 	for _, why := range slices.Sorted(maps.Keys(m.Skipped)) {
 		fmt.Fprintf(b, "Not asked: %d questions, because %s.\n\n", m.Skipped[why], why)
 	}
+}
+
+func atMostText(n int) string {
+	if n == 0 {
+		return "all"
+	}
+	return "at most " + strconv.Itoa(n)
 }
 
 func (r *Report) model(b *bytes.Buffer, m *Model) {

@@ -15,7 +15,8 @@ type Report struct {
 	Format   int      `json:"format"`
 	Complete bool     `json:"complete"` // false: interrupted; what is there is right, of fewer questions
 	Seed     uint64   `json:"seed"`
-	Limit    int      `json:"limit"` // of a group; 0 = all
+	Limit    int      `json:"limit"`      // questions of a group; 0 = all
+	LossDocs int      `json:"loss_limit"` // documents of a group for the loss; 0 = all
 	Inputs   []Input  `json:"inputs"`
 	Models   []*Model `json:"models"`
 	Gates    []Gate   `json:"gates,omitempty"`

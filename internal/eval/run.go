@@ -18,7 +18,7 @@ type Session struct {
 // NewSession chooses the questions. The names of the sets must differ.
 func NewSession(sets []*Set, o Options) (*Session, error) {
 	s := &Session{o: o.filled(), sets: sets}
-	s.report = &Report{Format: Format, Complete: true, Seed: o.Seed, Limit: o.Limit}
+	s.report = &Report{Format: Format, Complete: true, Seed: o.Seed, Limit: o.Limit, LossDocs: o.Docs}
 	names := map[string]bool{}
 	var every []question
 	for _, set := range sets {
@@ -31,7 +31,7 @@ func NewSession(sets []*Set, o Options) (*Session, error) {
 			return nil, err
 		}
 		every = append(every, all...)
-		kept := choosing(len(all), o.Limit, o.Seed, func(i int) Group { return all[i].group })
+		kept := choosing(len(all), set.limit(o.Limit), o.Seed, func(i int) Group { return all[i].group })
 		for _, i := range kept {
 			s.qs = append(s.qs, all[i])
 		}
@@ -91,25 +91,22 @@ func (s *Session) Measure(ctx context.Context, sub *Subject) error {
 
 // level measures one number of loops.
 func (s *Session) level(ctx context.Context, l *Level, e *exam, p *paper, cs []choice) error {
-	if !s.o.NoCost {
-		c, err := e.s.cost(ctx, l.Loops)
-		if err != nil {
-			return stopped(ctx, err)
-		}
-		l.Cost = c
+	rs, err := e.ask(ctx, l.Loops, s.o.Parallel, s.ticker(e.s, l.Loops, "questions", len(e.qs)))
+	l.Tasks, l.Refusals, l.Samples = e.tasks(rs), e.refusals(rs), e.samples(rs, s.o.Samples)
+	if err != nil {
+		return stopped(ctx, err)
 	}
 	sums, err := p.read(ctx, l.Loops, s.o.Parallel, s.ticker(e.s, l.Loops, "loss", len(p.windows)))
 	l.Loss = losses(s.sets, sums)
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	rs, err := e.ask(ctx, l.Loops, s.o.Parallel, s.ticker(e.s, l.Loops, "questions", len(e.qs)))
-	l.Tasks, l.Refusals, l.Samples = e.tasks(rs), e.refusals(rs), e.samples(rs, s.o.Samples)
-	if err != nil {
-		return stopped(ctx, err)
-	}
 	right, err := e.choose(ctx, cs, l.Loops, s.o.Parallel, s.ticker(e.s, l.Loops, "choices", len(cs)))
 	l.Choices = e.picked(cs, right)
+	if err != nil || s.o.NoCost {
+		return stopped(ctx, err)
+	}
+	l.Cost, err = e.s.cost(ctx, l.Loops)
 	return stopped(ctx, err)
 }
 

@@ -103,7 +103,7 @@ type paper struct {
 	windows []window
 }
 
-// newPaper encodes the documents of the sets, at most limit of each group.
+// newPaper encodes the documents of the sets, at most o.Docs of each group.
 func newPaper(s *Subject, sets []*Set, o *Options) (*paper, error) {
 	p := &paper{s: s}
 	for _, set := range sets {
@@ -112,7 +112,7 @@ func newPaper(s *Subject, sets []*Set, o *Options) (*paper, error) {
 		case set.Raw != "":
 			err = p.raw(set)
 		case len(set.Learned) > 0:
-			for _, i := range choosing(len(set.Learned), o.Limit, o.Seed, func(i int) string { return set.Learned[i].Group }) {
+			for _, i := range choosing(len(set.Learned), o.Docs, o.Seed, func(i int) string { return set.Learned[i].Group }) {
 				x := &set.Learned[i]
 				p.add(lossKey{set.Name, x.Group}, x.IDs, x.Learn)
 			}
@@ -129,7 +129,7 @@ func newPaper(s *Subject, sets []*Set, o *Options) (*paper, error) {
 func (p *paper) docs(set *Set, o *Options) error {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
-	for _, i := range choosing(len(set.Docs), o.Limit, o.Seed, func(i int) string { return set.Docs[i].Group() }) {
+	for _, i := range choosing(len(set.Docs), o.Docs, o.Seed, func(i int) string { return set.Docs[i].Group() }) {
 		var t data.Tokens
 		if err := p.s.coderOf().Encode(set.Docs[i], &t); err != nil {
 			return err

@@ -145,7 +145,7 @@ func TinyWorld(docs int) ([]*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, &Set{Name: name, Docs: docs})
+		out = append(out, &Set{Name: name, Docs: docs, Whole: true})
 	}
 	return out, nil
 }
