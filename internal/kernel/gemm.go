@@ -64,7 +64,7 @@ func Gemm(c []float32, ldc int, a []float32, lda, m int, bp []float32, n, k int,
 	for k0, depth := 0, 0; k0 < k; k0 += depth {
 		depth = evenPart(k-k0, gemmDepth)
 		for m0 := 0; m0 < m; m0 += gemmBlock {
-			t := gemmTiles{a: a[m0*lda+k0:], rs: lda, ks: 1, step: gemmRows * lda, rows: min(gemmBlock, m-m0)}
+			t := gemmTiles{a: a[m0*lda+k0:], rs: lda, ks: 1, step: gemmRows * lda, rows: min(gemmBlock, m-m0), after: Panel * k}
 			for p := 0; p < n; p += Panel {
 				gemmPanel(c[m0*ldc+p:], ldc, min(Panel, n-p), t, bp[p*k+k0*Panel:], Panel, depth, add || k0 > 0)
 			}
@@ -96,7 +96,7 @@ func GemmTN(c []float32, ldc int, a []float32, lda int, b []float32, ldb, m, n, 
 		bp, ap := tmp[:depth*wide], tmp[depth*wide:]
 		GemmPackNN(bp, b[k0*ldb:], ldb, n, depth)
 		for m0 := 0; m0 < m; m0 += gemmBlock {
-			t := gemmTiles{a: ap, rs: 1, ks: gemmRows, step: gemmRows * depth, rows: min(gemmBlock, m-m0)}
+			t := gemmTiles{a: ap, rs: 1, ks: gemmRows, step: gemmRows * depth, rows: min(gemmBlock, m-m0), after: Panel * depth}
 			packTiles(ap, a[k0*lda+m0:], lda, t.rows, depth)
 			for p := 0; p < n; p += Panel {
 				gemmPanel(c[m0*ldc+p:], ldc, min(Panel, n-p), t, bp[p*depth:], Panel, depth, add || k0 > 0)
@@ -121,6 +121,7 @@ func clearRows(c []float32, ldc, m, n int, add bool) {
 type gemmTiles struct {
 	a                  []float32
 	rs, ks, step, rows int
+	after              int // distance from a panel of B to the next, where C and that are worth fetching ahead of their use
 }
 
 // from gives the tiles from row r on, a multiple of gemmRows.

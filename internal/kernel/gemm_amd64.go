@@ -38,24 +38,30 @@ func gemmNarrow(c []float32, ldc, n int, t gemmTiles, b []float32, k int, load b
 
 // gemmCall multiplies tiles of rows (1 to 6) by a whole panel.
 func gemmCall(c []float32, ldc int, t gemmTiles, rows, tiles int, b []float32, bs, k int, load bool) {
-	cp, ap, bp, start := &c[0], &t.a[0], &b[0], 0
+	cp, ap, bp, start, next, lines := &c[0], &t.a[0], &b[0], 0, &b[0], 0
+	if t.after > 0 {
+		lines = min(16, (k+tiles-1)/tiles)
+	}
+	if t.after < len(b) {
+		next = &b[t.after]
+	}
 	if load {
 		start = 1
 	}
 	ldc, rs, ks, step, bs := 4*ldc, 4*t.rs, 4*t.ks, 4*t.step, 4*bs
 	switch rows {
 	case 1:
-		gemmx1(cp, ldc, ap, rs, ks, step, bp, bs, k, tiles, start)
+		gemmx1(cp, ldc, ap, rs, ks, step, bp, bs, k, tiles, start, next, lines)
 	case 2:
-		gemmx2(cp, ldc, ap, rs, ks, step, bp, bs, k, tiles, start)
+		gemmx2(cp, ldc, ap, rs, ks, step, bp, bs, k, tiles, start, next, lines)
 	case 3:
-		gemmx3(cp, ldc, ap, rs, ks, step, bp, bs, k, tiles, start)
+		gemmx3(cp, ldc, ap, rs, ks, step, bp, bs, k, tiles, start, next, lines)
 	case 4:
-		gemmx4(cp, ldc, ap, rs, ks, step, bp, bs, k, tiles, start)
+		gemmx4(cp, ldc, ap, rs, ks, step, bp, bs, k, tiles, start, next, lines)
 	case 5:
-		gemmx5(cp, ldc, ap, rs, ks, step, bp, bs, k, tiles, start)
+		gemmx5(cp, ldc, ap, rs, ks, step, bp, bs, k, tiles, start, next, lines)
 	default:
-		gemmx6(cp, ldc, ap, rs, ks, step, bp, bs, k, tiles, start)
+		gemmx6(cp, ldc, ap, rs, ks, step, bp, bs, k, tiles, start, next, lines)
 	}
 }
 

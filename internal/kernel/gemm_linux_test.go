@@ -128,6 +128,22 @@ func BenchmarkGemm(b *testing.B) {
 	}
 }
 
+// BenchmarkGemmCold takes operands of a few dozen layers in turn, as a training step does, so that they come from the third cache or from memory.
+func BenchmarkGemmCold(b *testing.B) {
+	const layers, tokens, out, in = 24, 512, 768, 192
+	r := rand.New(rand.NewPCG(90, 91))
+	var x, y, w, dw [layers][]float32
+	for i := range layers {
+		x[i], y[i], w[i], dw[i] = randoms(r, tokens*in), randoms(r, tokens*out), randoms(r, GemmPackLen(out, in)), make([]float32, out*in)
+	}
+	tmp, i := make([]float32, GemmTNScratch(out, in, tokens)), 0
+	next := func() int { i = (i + 1) % layers; return i }
+	flops := 2 * tokens * out * in
+	benchmarkFlops(b, "Y=XW", flops, func() { l := next(); Gemm(y[l], out, x[l], in, tokens, w[l], out, in, false) })
+	benchmarkFlops(b, "dX+=dYW", flops, func() { l := next(); Gemm(x[l], in, y[l], out, tokens, w[l], in, out, true) })
+	benchmarkFlops(b, "dW+=dYX", flops, func() { l := next(); GemmTN(dw[l], in, y[l], out, x[l], in, out, in, tokens, true, tmp) })
+}
+
 // BenchmarkFMAPeak is the rate of a tile whose operands stay in the first cache: what the products above could reach at most.
 func BenchmarkFMAPeak(b *testing.B) {
 	const k = 192

@@ -7,32 +7,32 @@ package kernel
 // gemmx1 multiplies tiles of 1 rows by a panel; strides in bytes; load 1 starts the sums from c.
 //
 //go:noescape
-func gemmx1(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int)
+func gemmx1(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int, next *float32, lines int)
 
 // gemmx2 multiplies tiles of 2 rows by a panel; strides in bytes; load 1 starts the sums from c.
 //
 //go:noescape
-func gemmx2(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int)
+func gemmx2(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int, next *float32, lines int)
 
 // gemmx3 multiplies tiles of 3 rows by a panel; strides in bytes; load 1 starts the sums from c.
 //
 //go:noescape
-func gemmx3(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int)
+func gemmx3(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int, next *float32, lines int)
 
 // gemmx4 multiplies tiles of 4 rows by a panel; strides in bytes; load 1 starts the sums from c.
 //
 //go:noescape
-func gemmx4(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int)
+func gemmx4(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int, next *float32, lines int)
 
 // gemmx5 multiplies tiles of 5 rows by a panel; strides in bytes; load 1 starts the sums from c.
 //
 //go:noescape
-func gemmx5(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int)
+func gemmx5(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int, next *float32, lines int)
 
 // gemmx6 multiplies tiles of 6 rows by a panel; strides in bytes; load 1 starts the sums from c.
 //
 //go:noescape
-func gemmx6(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int)
+func gemmx6(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int, next *float32, lines int)
 
 // gemmCopy16 copies n rows of 16 floats, stride bytes apart, to a panel.
 //

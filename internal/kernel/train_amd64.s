@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func gemmx1(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int)
-// Requires: AVX, FMA3
-TEXT ·gemmx1(SB), NOSPLIT, $0-88
+// func gemmx1(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int, next *float32, lines int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·gemmx1(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ ldc+8(FP), CX
 	MOVQ a+16(FP), DX
@@ -29,6 +29,23 @@ load:
 	VMOVUPS 32(AX), Y1
 
 sum:
+	MOVQ       lines+96(FP), R10
+	TESTQ      R10, R10
+	JE         fetched
+	MOVQ       AX, R11
+	ADDQ       CX, R11
+	PREFETCHT0 (R11)
+	ADDQ       CX, R11
+	MOVQ       next+88(FP), R11
+
+fetch:
+	PREFETCHT1 (R11)
+	ADDQ       $0x40, R11
+	DECQ       R10
+	JNE        fetch
+	MOVQ       R11, next+88(FP)
+
+fetched:
 	MOVQ k+64(FP), R10
 	SUBQ $0x04, R10
 	JL   rest
@@ -90,9 +107,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmx2(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int)
-// Requires: AVX, FMA3
-TEXT ·gemmx2(SB), NOSPLIT, $0-88
+// func gemmx2(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int, next *float32, lines int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·gemmx2(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ ldc+8(FP), CX
 	MOVQ a+16(FP), DX
@@ -119,6 +136,26 @@ load:
 	VMOVUPS 32(AX)(CX*1), Y3
 
 sum:
+	MOVQ       lines+96(FP), R11
+	TESTQ      R11, R11
+	JE         fetched
+	MOVQ       AX, R12
+	ADDQ       CX, R12
+	ADDQ       CX, R12
+	PREFETCHT0 (R12)
+	ADDQ       CX, R12
+	PREFETCHT0 (R12)
+	ADDQ       CX, R12
+	MOVQ       next+88(FP), R12
+
+fetch:
+	PREFETCHT1 (R12)
+	ADDQ       $0x40, R12
+	DECQ       R11
+	JNE        fetch
+	MOVQ       R12, next+88(FP)
+
+fetched:
 	MOVQ k+64(FP), R11
 	SUBQ $0x04, R11
 	JL   rest
@@ -198,9 +235,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmx3(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int)
-// Requires: AVX, FMA3
-TEXT ·gemmx3(SB), NOSPLIT, $0-88
+// func gemmx3(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int, next *float32, lines int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·gemmx3(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ ldc+8(FP), CX
 	MOVQ a+16(FP), DX
@@ -231,6 +268,29 @@ load:
 	VMOVUPS 32(AX)(CX*2), Y5
 
 sum:
+	MOVQ       lines+96(FP), R11
+	TESTQ      R11, R11
+	JE         fetched
+	MOVQ       AX, R12
+	ADDQ       CX, R12
+	ADDQ       CX, R12
+	ADDQ       CX, R12
+	PREFETCHT0 (R12)
+	ADDQ       CX, R12
+	PREFETCHT0 (R12)
+	ADDQ       CX, R12
+	PREFETCHT0 (R12)
+	ADDQ       CX, R12
+	MOVQ       next+88(FP), R12
+
+fetch:
+	PREFETCHT1 (R12)
+	ADDQ       $0x40, R12
+	DECQ       R11
+	JNE        fetch
+	MOVQ       R12, next+88(FP)
+
+fetched:
 	MOVQ k+64(FP), R11
 	SUBQ $0x04, R11
 	JL   rest
@@ -328,9 +388,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmx4(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int)
-// Requires: AVX, FMA3
-TEXT ·gemmx4(SB), NOSPLIT, $0-88
+// func gemmx4(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int, next *float32, lines int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·gemmx4(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ ldc+8(FP), CX
 	MOVQ a+16(FP), DX
@@ -369,6 +429,32 @@ load:
 	VMOVUPS 32(R13), Y7
 
 sum:
+	MOVQ       lines+96(FP), R11
+	TESTQ      R11, R11
+	JE         fetched
+	MOVQ       AX, R14
+	ADDQ       CX, R14
+	ADDQ       CX, R14
+	ADDQ       CX, R14
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	MOVQ       next+88(FP), R14
+
+fetch:
+	PREFETCHT1 (R14)
+	ADDQ       $0x40, R14
+	DECQ       R11
+	JNE        fetch
+	MOVQ       R14, next+88(FP)
+
+fetched:
 	MOVQ k+64(FP), R11
 	SUBQ $0x04, R11
 	JL   rest
@@ -489,9 +575,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmx5(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int)
-// Requires: AVX, FMA3
-TEXT ·gemmx5(SB), NOSPLIT, $0-88
+// func gemmx5(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int, next *float32, lines int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·gemmx5(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ ldc+8(FP), CX
 	MOVQ a+16(FP), DX
@@ -534,6 +620,35 @@ load:
 	VMOVUPS 32(R13)(CX*1), Y9
 
 sum:
+	MOVQ       lines+96(FP), R11
+	TESTQ      R11, R11
+	JE         fetched
+	MOVQ       AX, R14
+	ADDQ       CX, R14
+	ADDQ       CX, R14
+	ADDQ       CX, R14
+	ADDQ       CX, R14
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	MOVQ       next+88(FP), R14
+
+fetch:
+	PREFETCHT1 (R14)
+	ADDQ       $0x40, R14
+	DECQ       R11
+	JNE        fetch
+	MOVQ       R14, next+88(FP)
+
+fetched:
 	MOVQ k+64(FP), R11
 	SUBQ $0x04, R11
 	JL   rest
@@ -672,9 +787,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func gemmx6(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int)
-// Requires: AVX, FMA3
-TEXT ·gemmx6(SB), NOSPLIT, $0-88
+// func gemmx6(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int, next *float32, lines int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·gemmx6(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ ldc+8(FP), CX
 	MOVQ a+16(FP), DX
@@ -721,6 +836,38 @@ load:
 	VMOVUPS 32(R13)(CX*2), Y11
 
 sum:
+	MOVQ       lines+96(FP), R11
+	TESTQ      R11, R11
+	JE         fetched
+	MOVQ       AX, R14
+	ADDQ       CX, R14
+	ADDQ       CX, R14
+	ADDQ       CX, R14
+	ADDQ       CX, R14
+	ADDQ       CX, R14
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	PREFETCHT0 (R14)
+	ADDQ       CX, R14
+	MOVQ       next+88(FP), R14
+
+fetch:
+	PREFETCHT1 (R14)
+	ADDQ       $0x40, R14
+	DECQ       R11
+	JNE        fetch
+	MOVQ       R14, next+88(FP)
+
+fetched:
 	MOVQ k+64(FP), R11
 	SUBQ $0x04, R11
 	JL   rest

@@ -36,7 +36,7 @@ const gemmRows = 6
 //	a: R rows, rs bytes apart, a tile every step bytes     b: k rows of 16 floats, bs bytes apart     c: rows ldc bytes apart, tiles R rows apart
 func gemm(R int) {
 	fn(label("gemmx", R), label("multiplies tiles of ", R, " rows by a panel; strides in bytes; load 1 starts the sums from c."),
-		"func(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int)")
+		"func(c *float32, ldc int, a *float32, rs int, ks int, step int, b *float32, bs int, k int, tiles int, load int, next *float32, lines int)")
 	c, ldc, a, rs, ks, b, bs := arg("c"), arg("ldc"), arg("a"), arg("rs"), arg("ks"), arg("b"), arg("bs")
 	tile, bp, n := GP64(), GP64(), GP64()
 	acc := make([][2]VecVirtual, R)
@@ -62,6 +62,27 @@ func gemm(R int) {
 		}
 	}
 	Label("sum")
+	// Where asked for, what comes next is fetched now: the rows of C of the next tile, and a part of the next panel of B.
+	MOVQ(argMem("lines"), n)
+	TESTQ(n, n)
+	JE(LabelRef("fetched"))
+	fetch := GP64()
+	MOVQ(c, fetch)
+	for range R {
+		ADDQ(ldc, fetch)
+	}
+	for range R {
+		PREFETCHT0(Mem{Base: fetch})
+		ADDQ(ldc, fetch)
+	}
+	MOVQ(argMem("next"), fetch)
+	Label("fetch")
+	PREFETCHT1(Mem{Base: fetch})
+	ADDQ(U8(64), fetch)
+	DECQ(n)
+	JNE(LabelRef("fetch"))
+	MOVQ(fetch, argMem("next"))
+	Label("fetched")
 	step := func() {
 		w := [2]VecVirtual{YMM(), YMM()}
 		VMOVUPS(Mem{Base: bp}, w[0])
@@ -161,7 +182,7 @@ func gemmTurn() {
 	Label("eight")
 	MOVQ(src, row)
 	for quad := range 4 {
-		turn(true, nil, nil, func(r int) Mem { return fourRows(row, stride, three, r, 0) }, func(g int) Mem { return Mem{Base: dst, Disp: 64*g + 16*quad} })
+		turn(true, nil, func(r int) Mem { return fourRows(row, stride, three, r, 0) }, func(g int) Mem { return Mem{Base: dst, Disp: 64*g + 16*quad} })
 		if quad < 3 {
 			LEAQ(Mem{Base: row, Index: stride, Scale: 4}, row)
 		}
