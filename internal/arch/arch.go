@@ -25,13 +25,15 @@ type family struct {
 	spare func(s *model.Spec, name string) bool
 	// prefix may stand before every name of the file's tensors.
 	prefix string
+	// pairs: rows of queries and keys are stored for rotations of neighbours.
+	pairs bool
 }
 
 // families is the table of everything that can be loaded from GGUF and llama2.c files, by general.architecture.
 func families() []family {
 	return []family{
-		{name: "llama", spec: llamaSpec, tensor: ggufPlace, keys: llamaKeys},
-		{name: "nanbeige", spec: nanbeigeSpec, tensor: ggufPlace, keys: nanbeigeKeys},
+		{name: "llama", spec: llamaSpec, tensor: ggufPlace, keys: llamaKeys, pairs: true},
+		{name: "nanbeige", spec: nanbeigeSpec, tensor: ggufPlace, keys: nanbeigeKeys, pairs: true},
 		{name: "qwen2", spec: qwenSpec, tensor: ggufPlace, keys: qwenKeys("qwen2")},
 		{name: "qwen3", spec: qwenSpec, tensor: ggufPlace, keys: qwenKeys("qwen3")},
 		{name: "gpt2", spec: gpt2Spec, tensor: gpt2Place},
@@ -122,6 +124,12 @@ func pick(list []family, key, name string) (family, error) {
 		return family{}, unsupported(key, "the file does not say what model it is (no %s); known are %s", key, strings.Join(known, ", "))
 	}
 	return family{}, unsupported(key, "models of %s %s are not supported; known are %s", key, clip(name), strings.Join(known, ", "))
+}
+
+// ModelType gives the family of a file: general.architecture, or model_type of a folder. It is one that this build knows.
+func ModelType(f *tensorfile.File) (string, error) {
+	fam, _, err := familyOf(f)
+	return fam.name, err
 }
 
 // SpecOf reads what kind of model a file holds, without touching tensor data.

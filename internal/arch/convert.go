@@ -24,6 +24,8 @@ type ConvertOptions struct {
 	Template  string // replaces the chat template (tokenizer.chat_template); "" keeps the input's
 	License   string // general.license; "" keeps the input's
 	Loop      Range  // layers to loop over; only for a .tinyloop
+	// Layout of a .gguf: "" keeps the input's own; "nanbeige" is the one in which stock llama.cpp runs a loop, for models that fit it.
+	Layout string
 	// Done, when closed, ends the work with a fault of kind Canceled and nothing written.
 	Done <-chan struct{}
 	// Note, if set, is told of every matrix that did not get the asked format.
@@ -42,12 +44,15 @@ func Convert(in *tensorfile.File, out string, o ConvertOptions) error {
 	if err != nil {
 		return err
 	}
-	to, err := target(out, m.family)
+	to, err := target(out, o.Layout, m)
 	if err != nil {
 		return err
 	}
 	if o.Loop.Loops > 0 && to.name != "tinyloop" {
 		return unsupported("loop_range", "loop_range: only a .tinyloop file can say which layers are looped")
+	}
+	if to.pairs && m.spec.Block.Pos == model.RopeHalf {
+		pairRows(&m.spec, slots, weights)
 	}
 	sources := make([]tensorfile.Source, len(slots))
 	for i := range slots {
@@ -57,34 +62,30 @@ func Convert(in *tensorfile.File, out string, o ConvertOptions) error {
 }
 
 // target picks the family of the output by its name.
-func target(out string, in family) (family, error) {
-	switch ext := strings.ToLower(filepath.Ext(out)); ext {
-	case ".gguf":
-		if in.keys == nil {
-			return family{}, unsupported("out", "a model of type %s can be written as .tinyloop, not as .gguf", in.name)
-		}
-		return in, nil
-	case ".tinyloop":
-		for _, f := range families() {
-			if f.name == "tinyloop" {
-				return f, nil
-			}
-		}
+func target(out, layout string, in *found) (family, error) {
+	switch ext := strings.ToLower(filepath.Ext(out)); {
+	case ext == ".tinyloop" && layout == "":
+		return tinyloopFamily(), nil
+	case ext == ".tinyloop":
+		return family{}, invalid("layout", "a .tinyloop file has one layout, --layout %s is for .gguf", clip(layout))
+	case ext == ".gguf":
+		return ggufTarget(layout, in)
 	}
 	return family{}, invalid("out", "the output must end in .tinyloop or .gguf, is %s", filepath.Base(out))
+}
+
+func tinyloopFamily() family {
+	fam, _ := pick(families(), "", "tinyloop") // it is there
+	return fam
 }
 
 // Save writes a .tinyloop file of a Spec and its tensors, in the order of model.Weights.Slots and under its names. extra is further metadata:
 // general.name, general.license, tokenizer.*, calibration.
 func Save(path string, s *model.Spec, extra []tensorfile.KV, tensors []tensorfile.Source) error {
-	to, err := target(".tinyloop", family{})
-	if err != nil {
-		return err
-	}
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	return write(path, to, s, extra, tensors)
+	return write(path, tinyloopFamily(), s, extra, tensors)
 }
 
 func write(path string, fam family, s *model.Spec, extra []tensorfile.KV, tensors []tensorfile.Source) error {

@@ -23,6 +23,8 @@ type place struct {
 	plus float32
 	// times multiplies every value, if not 0.
 	times float32
+	// dim and rot ask for rows in another order, if not 0: within each dim of them, the first rot go from halves to neighbours (see pairRows).
+	dim, rot int
 }
 
 func samePlace(_ *model.Spec, name string) place { return place{name: name} }
@@ -139,6 +141,9 @@ func (w *weight) rows() int {
 
 // data gives our values, row after row, in the format of the file's tensor: a view of the file where they lie so, else a copy.
 func (w *weight) data() ([]byte, error) {
+	if w.dim > 0 {
+		return w.paired(w.stored()), nil
+	}
 	if !w.turned && w.plus == 0 && w.times == 0 {
 		return w.stored(), nil
 	}

@@ -26,6 +26,8 @@ type root struct {
 	Smoke     SmokeCmd     `cmd:"" help:"Drive every endpoint in process and say whether all is well."`
 	Inspect   InspectCmd   `cmd:"" help:"Print what a model file is: architecture, tensors, memory, tokenizer, template."`
 	Convert   ConvertCmd   `cmd:"" help:"Convert a model file to .tinyloop or .gguf, in another number format if asked."`
+	Export    ExportCmd    `cmd:"" help:"Write a model for PyTorch or as GGUF."`
+	Import    ImportCmd    `cmd:"" help:"Take a model back that export wrote, with the weights it has now."`
 	Bench     BenchCmd     `cmd:"" help:"Measure a model's speed and memory, and the machine's limits beside them."`
 	Eval      EvalCmd      `cmd:"" help:"Measure how good a model is: exact answers, bits per byte, loss, at each number of loops."`
 	Data      DataCmd      `cmd:"" help:"Make and prepare training text."`

@@ -25,11 +25,13 @@ type ConvertCmd struct {
 	In        string `arg:"" help:"Model file to read."`
 	Out       string `arg:"" help:"File to write: .tinyloop, or .gguf to keep the architecture's own layout."`
 	Type      string `help:"Number format of the matrices (${enum}); keep leaves each as it is." enum:"keep,f32,f16,bf16,q8_0,q5_1,q5_0,q4_1,q4_0,q4_K,q5_K,q6_K" default:"keep"`
-	Tokenizer string `help:"Tokenizer file for inputs without one, like tok512.bin; otherwise looked for beside the input." type:"path" placeholder:"FILE"`
+	Tokenizer string `help:"Tokenizer file for inputs without one, like tok512.bin, or a model file that has it; otherwise looked for beside the input." type:"path" placeholder:"FILE"`
 	Template  string `help:"Chat template file (Jinja) to put into the output." type:"path" placeholder:"FILE"`
 	LoopRange string `help:"Layers to loop over, as in 8-11x4 (layers 8 to 11, four passes unless a request says otherwise; two without x4). Needs a .tinyloop output." placeholder:"FIRST-LAST[xLOOPS]"`
 	License   string `help:"Licence to state in the output, as in: mit." placeholder:"NAME"`
 	Check     bool   `help:"Compare the written weights with the input's and print the largest error."`
+
+	layout string // of a .gguf, see arch.ConvertOptions
 }
 
 // Run converts, and prints the sizes to io.Out. An interrupt ends the work, which takes its unfinished file away; work that does not notice in time
@@ -97,7 +99,7 @@ func (e *exceptions) print(w io.Writer) {
 }
 
 func (c *ConvertCmd) options(in *tensorfile.File) (arch.ConvertOptions, error) {
-	o := arch.ConvertOptions{License: c.License}
+	o := arch.ConvertOptions{License: c.License, Layout: c.layout}
 	var err error
 	if o.Loop, err = arch.ParseRange(c.LoopRange); err != nil {
 		return o, err
@@ -143,6 +145,10 @@ func (c *ConvertCmd) tokenizer(in *tensorfile.File) (*tok.Tokenizer, error) {
 		}
 		return t, nil
 	}
+	switch strings.ToLower(filepath.Ext(c.Tokenizer)) {
+	case ".gguf", ".tinyloop":
+		return tokenizerOf(c.Tokenizer)
+	}
 	b, err := os.ReadFile(c.Tokenizer)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "", "--tokenizer: %v", err)
@@ -151,6 +157,16 @@ func (c *ConvertCmd) tokenizer(in *tensorfile.File) (*tok.Tokenizer, error) {
 		return tok.FromHF(b, nil)
 	}
 	return tok.FromLlama2c(b, spec.Vocab)
+}
+
+// tokenizerOf takes the tokenizer out of another model file.
+func tokenizerOf(path string) (*tok.Tokenizer, error) {
+	f, err := tensorfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return host.Tokenizer(f)
 }
 
 // tokenizerKeys gives the metadata that carries t, in one fixed order.
