@@ -16,25 +16,32 @@ import (
 
 // SamplingFlags are the parameters of an answer on the command line. Absent ones take the model's defaults.
 type SamplingFlags struct {
-	MaxTokens   int      `help:"Most tokens to generate; -1 = until the model ends or the window is full." default:"-1"`
-	Temperature float64  `help:"0 = always the most probable token, up to 2." default:"0"`
-	TopK        int      `help:"Sample among the K most probable tokens; 0 = off." default:"0"`
-	TopP        float64  `help:"Sample among the most probable tokens that make up this share; 1 = off." default:"1"`
-	MinP        float64  `help:"Drop tokens below this share of the most probable one; 0 = off." default:"0"`
-	Seed        *uint64  `help:"Same seed, same tokens. Absent = random."`
-	Loops       *int     `help:"Passes through the looped core. Absent = the model's default." placeholder:"R"`
-	Mode        string   `help:"Decoding mode: ${enum}. All give the same tokens." enum:"autoregressive,speculative,tree_speculative,wavefront,auto" default:"autoregressive"`
-	DraftLoops  *int     `help:"Passes before a token is guessed. Absent = a quarter of the loops." placeholder:"R"`
-	DraftAhead  *int     `help:"Most guesses in flight a branch, up to 16." placeholder:"N"`
-	KBranches   *int     `name:"k-branches" help:"Branches of tree_speculative, up to 8." placeholder:"K"`
-	Verify      string   `help:"How guesses are judged: ${enum}. Only replay keeps the tokens of plain decoding." enum:"replay,rejection,typical" default:"replay"`
-	CacheWindow *int     `help:"Attend to the first few and the last W positions only (at least 16)." placeholder:"W"`
-	Stop        []string `help:"End before this text (repeatable)." sep:"none" placeholder:"TEXT"`
+	MaxTokens     int      `help:"Most tokens to generate; -1 = until the model ends or the window is full." default:"-1"`
+	Temperature   float64  `help:"0 = always the most probable token, up to 2." default:"0"`
+	TopK          int      `help:"Sample among the K most probable tokens; 0 = off." default:"0"`
+	TopP          float64  `help:"Sample among the most probable tokens that make up this share; 1 = off." default:"1"`
+	MinP          float64  `help:"Drop tokens below this share of the most probable one; 0 = off." default:"0"`
+	Seed          *uint64  `help:"Same seed, same tokens. Absent = random."`
+	Loops         *int     `help:"Passes through the looped core. Absent = the model's default." placeholder:"R"`
+	Mode          string   `help:"Decoding mode: ${enum}. All give the same tokens." enum:"autoregressive,speculative,tree_speculative,wavefront,auto" default:"autoregressive"`
+	DraftLoops    *int     `help:"Passes before a token is guessed. Absent = a quarter of the loops." placeholder:"R"`
+	DraftAhead    *int     `help:"Most guesses in flight a branch, up to 16." placeholder:"N"`
+	KBranches     *int     `name:"k-branches" help:"Branches of tree_speculative, up to 8." placeholder:"K"`
+	Verify        string   `help:"How guesses are judged: ${enum}. Only replay keeps the tokens of plain decoding." enum:"replay,rejection,typical" default:"replay"`
+	Exit          string   `help:"Let positions leave the core early by this rule: ${enum}." enum:"none,gate,latent,accel,kl,entropy,argmax" default:"none"`
+	ExitThreshold *float64 `help:"Threshold of --exit. Absent = the rule's default." placeholder:"X"`
+	ExitMinLoops  *int     `help:"Passes that are made in any case." placeholder:"R"`
+	ExitKV        string   `name:"exit-kv" help:"What later tokens see of passes left out: ${enum} (exact: they are made up for) or the deepest pass made (lossy)." enum:"complete,deepest" default:"complete"`
+	CacheWindow   *int     `help:"Attend to the first few and the last W positions only (at least 16)." placeholder:"W"`
+	Stop          []string `help:"End before this text (repeatable)." sep:"none" placeholder:"TEXT"`
 }
 
 func (f *SamplingFlags) fill(r *gen.Request) {
 	r.MaxTokens, r.Temperature, r.TopK, r.TopP, r.MinP = &f.MaxTokens, &f.Temperature, &f.TopK, &f.TopP, &f.MinP
 	r.Seed, r.Loops, r.CacheWindow, r.Stop = f.Seed, f.Loops, f.CacheWindow, f.Stop
+	if f.Exit != "none" && f.Exit != "" {
+		r.Exit = &gen.Exit{Rule: f.Exit, Threshold: f.ExitThreshold, MinLoops: f.ExitMinLoops, KV: f.ExitKV}
+	}
 	r.Mode, r.DraftLoops, r.DraftAhead, r.Branches, r.Verify = f.Mode, f.DraftLoops, f.DraftAhead, f.KBranches, f.Verify
 }
 
@@ -177,7 +184,13 @@ func (c *GenerateCmd) printJSON(io *IO, s *gen.Stream) error {
 	out := map[string]any{
 		"text": a.Text, "tokens": a.IDs, "finish_reason": finishName(a.Finish), "prompt_tokens": st.PromptTokens,
 		"completion_tokens": st.CompletionTokens, "loops": st.Loops, "seed": st.Seed, "wall_ms": ms(st.Wall), "ttft_ms": ms(st.TTFT),
-		"prefill_ms": ms(st.Prefill), "tokens_per_second": st.TokensPerSecond, "warnings": append([]string{}, st.Warnings...),
+		"mode": st.Mode, "mean_loops": st.MeanLoops, "core_calls": st.Turns, "prefill_ms": ms(st.Prefill), "tokens_per_second": st.TokensPerSecond, "warnings": append([]string{}, st.Warnings...),
+	}
+	if d := st.Draft; d.Drafted > 0 {
+		out["drafted"], out["accepted"], out["rounds"] = d.Drafted, d.Accepted, d.Rounds
+	}
+	if st.Histogram != nil {
+		out["loop_histogram"] = st.Histogram[1:]
 	}
 	e := json.NewEncoder(io.Out)
 	e.SetEscapeHTML(false)

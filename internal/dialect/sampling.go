@@ -90,6 +90,7 @@ func own(o *Object, r *gen.Request) {
 	keep(&r.DraftAhead, o.Int("draft_ahead"))
 	keep(&r.Branches, o.Int("K_branches"))
 	keep(&r.Accept, o.Float("accept_threshold"))
+	r.Exit = exit(o.Get("exit"), r.Exit)
 	if s := o.Str("mode"); s != "" {
 		r.Mode = s
 	}
@@ -103,12 +104,23 @@ func own(o *Object, r *gen.Request) {
 
 // later refuses what would change the tokens or their number and is not built yet, unless it asks for what is done anyway.
 func later(o *Object) {
-	o.Unsupported("exit", "logprobs_by_loop")
+	o.Unsupported("logprobs_by_loop")
 	for name, only := range map[string]string{"kv_mode": "per_loop"} {
 		if v := o.Get(name); v.Present() && v.String() != only {
 			v.Fail(fault.Unsupported, "unsupported_parameter", "%s must be %q: nothing else is supported by this server", v.Path(), only)
 		}
 	}
+}
+
+// exit reads the object of early exits; null and false are none.
+func exit(v Value, was *gen.Exit) *gen.Exit {
+	if !v.Present() || v.raw[0] == 'f' {
+		return was
+	}
+	o := v.Object()
+	x := &gen.Exit{Rule: o.Str("rule"), Threshold: o.Float("threshold"), MinLoops: o.Int("min_loops"), KV: o.Str("kv")}
+	o.Done()
+	return x
 }
 
 func keep[T any](dst **T, v *T) {

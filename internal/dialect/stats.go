@@ -52,11 +52,21 @@ func AppendStats(dst []byte, e *gen.Event, p *Prompt) []byte {
 	dst = append(dst, `,"loops":`...)
 	dst = AppendInt(dst, st.Loops)
 	dst = append(dst, `,"mean_loops":`...)
-	dst = AppendFloat(dst, st.MeanLoops)
+	dst = AppendFloat(dst, math.Round(1000*st.MeanLoops)/1000)
 	dst = append(dst, `,"core_calls":`...)
 	dst = AppendInt(dst, st.Turns)
 	dst = append(dst, `,"rows_per_call":`...)
 	dst = AppendFloat(dst, ratio(st.Rows, st.Turns))
+	if st.Histogram != nil {
+		dst = append(dst, `,"loop_histogram":[`...)
+		for i, n := range st.Histogram[1:] {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = AppendInt(dst, int(n))
+		}
+		dst = append(dst, ']')
+	}
 	dst = appendDraft(dst, st)
 	dst = append(dst, `,"seed":`...)
 	dst = strconv.AppendUint(dst, st.Seed, 10)

@@ -68,6 +68,7 @@ type Request struct {
 	Branches       int       // of TreeSpeculative, 1..MaxBranches; 0 = 2
 	Verify         Verify    // not with Autoregressive
 	Accept         float32   // of Typical, in (0, 1]; 0 = DefaultAccept
+	Exit           Exit      // early exit of decoded positions
 	Deadline       time.Time // zero = none; passing it ends every choice with Finish(Timeout)
 	Priority       int       // reserved
 }
@@ -104,9 +105,10 @@ type Stats struct {
 	Turns                              int // turns this choice's rows took part in
 	Rows                               int // rows of this choice over all those turns
 	Mode                               Mode
-	DraftLoops, DraftAhead, Branches   int // in effect; 0 with Autoregressive
-	Drafted, Judged, Accepted          int // guessed tokens whose rows ran; positions at which guesses were judged; those at which one was right
-	Rounds                             int // times a sequence of guesses began
+	DraftLoops, DraftAhead, Branches   int     // in effect; 0 with Autoregressive
+	Drafted, Judged, Accepted          int     // guessed tokens whose rows ran; positions at which guesses were judged; those at which one was right
+	Rounds                             int     // times a sequence of guesses began
+	Histogram                          []int32 // with Exit: tokens by the passes behind them, [Loops+1]
 	Queued, Prefill, Decode            time.Duration
 	Preempted                          int
 	Err                                error // with Fail

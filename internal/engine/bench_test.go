@@ -11,10 +11,13 @@ import (
 // free is a runner that costs nothing, so that what is measured is the loop.
 type free struct{ logits []float32 }
 
-func (f *free) Enter([]model.Row)     {}
-func (f *free) Leave([]model.Row)     {}
-func (f *free) Logits(int) []float32  { return f.logits }
-func (f *free) CopyPage(int32, int32) {}
+func (f *free) Enter([]model.Row)           {}
+func (f *free) Leave([]model.Row)           {}
+func (f *free) Logits(int) []float32        { return f.logits }
+func (f *free) CopyPage(int32, int32)       {}
+func (f *free) CopyCell(int32, int32, int)  {}
+func (f *free) MeanCells([]int32, int, int) {}
+func (f *free) Moved(int) model.Motion      { return model.Motion{} }
 func (f *free) Turn(rows []model.Row) {
 	for i := range rows {
 		rows[i].Loop++

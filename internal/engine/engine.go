@@ -98,14 +98,28 @@ type seat struct {
 	b     *branch
 	round bool // part of a round of guesses, not of a prompt
 	read  bool // a guess has been taken from it
+
+	exits  bool // may leave before its depth
+	parked bool // has left early, and makes the passes it lacks when they are needed
+	idle   bool // does not turn in this step
 }
+
+// landing is why a row is in departure.
+type landing uint8
+
+const (
+	lands   landing = iota // it has made all its passes
+	guesses                // for a guess; the row stays in flight
+	looks                  // for its logits, which tell whether it leaves early
+	exits                  // it leaves early
+)
 
 // departure is a row that has left the flight, or was read out on the way.
 type departure struct {
-	b     *branch
-	pos   int32
-	out   int32 // index in out, -1 = not computed by Leave
-	guess bool  // read out early for a guess; the row stays in flight
+	b    *branch
+	pos  int32
+	out  int32 // index in out, -1 = not computed by Leave
+	kind landing
 }
 
 // New starts the engine's goroutine, which owns r until Close has returned.

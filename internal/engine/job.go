@@ -22,6 +22,7 @@ type job struct {
 	req     *Request
 	sink    Sink
 	params  sample.Params
+	plain   sample.Params // greedy, nothing else
 	early   sample.Params // params with the stop ids banned, for the first MinTokens tokens
 	choices []choice
 	left    int // choices without a Finish
@@ -53,6 +54,7 @@ type choice struct {
 	ended  bool // by its first token, before the fork
 	why    Why
 	drafting
+	exiting
 }
 
 // newJob checks a request. Everything that could make it fail later for its own fault is found here.
@@ -84,6 +86,7 @@ func (e *Engine) newJob(r *Request, s Sink) (*job, error) {
 		c.trunk = branch{c: c, seq: &c.seq}
 		c.seq = sched.Seq{Loops: loops, Window: window, Sinks: sinks, Limit: limit, NoCache: r.NoCache, Owner: &c.trunk}
 		c.prepare(schemeOf(r, loops))
+		e.setExit(c, r.Exit)
 	}
 	j.choices[0].seq.Fresh = r.PromptLogprobs
 	j.choices[0].seq.Tokens = j.tokens(e)
@@ -123,7 +126,10 @@ func (e *Engine) validate(r *Request) error {
 			return fault.New(fault.Invalid, b.field, "%s is %d, allowed are %d to %d", b.field, b.v, b.lo, b.hi)
 		}
 	}
-	return e.validateDraft(r)
+	if err := e.validateDraft(r); err != nil {
+		return err
+	}
+	return e.validateExit(r)
 }
 
 // earlyParams is the sampling of positions before MinTokens: the stop ids are banned on top of the request's own bias.
@@ -196,7 +202,7 @@ func (c *choice) agreed() int { return len(c.seq.Tokens) - c.seq.Drafts }
 func (c *choice) stats(now time.Time) Stats {
 	j := c.job
 	st := Stats{PromptTokens: len(j.req.Prompt), CachedTokens: j.cached, Loops: c.seq.Loops, Turns: c.turns, Rows: c.rows, Preempted: c.seq.Preempted,
-		Mode: c.how.mode, DraftLoops: c.how.loops, DraftAhead: c.how.ahead, Branches: c.how.branches, Drafted: c.drafted, Judged: c.judged, Accepted: c.accepted, Rounds: c.rounds}
+		Mode: c.how.mode, DraftLoops: c.how.loops, DraftAhead: c.how.ahead, Branches: c.how.branches, Drafted: c.drafted, Judged: c.judged, Accepted: c.accepted, Rounds: c.rounds, Histogram: c.hist}
 	if len(c.seq.Tokens) > 0 {
 		st.Tokens = len(c.output())
 	}

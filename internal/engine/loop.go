@@ -219,7 +219,11 @@ func (e *Engine) enter(plan *sched.Plan) {
 			e.states = e.states[:len(e.states)-1]
 			e.rows = append(e.rows, model.Row{Token: q.Tokens[pos], Pos: int32(pos), Depth: int32(q.Loops), State: state,
 				Pages: q.Pages, Window: int32(q.Window), Sinks: int32(q.Sinks), Want: b.side || c.wants(pos)})
-			e.of = append(e.of, seat{b: b, round: round})
+			s := seat{b: b, round: round, exits: c.exits(pos)}
+			if s.exits {
+				c.watches(&e.rows[len(e.rows)-1])
+			}
+			e.of = append(e.of, s)
 		}
 		if n := min(sp.From+sp.N, len(c.job.req.Prompt)) - sp.From; n > 0 {
 			e.prefill.Add(int64(n))
@@ -240,6 +244,7 @@ func (c *choice) wants(pos int) bool {
 // gather lists the rows that turn in this step: all but the guesses that wait at the draft depth until the last of their round is there.
 func (e *Engine) gather() {
 	e.batch, e.moves = e.batch[:0], e.moves[:0]
+	e.park()
 	step := e.steps.Load()
 	for i := range e.rows {
 		if c := e.of[i].b.c; e.of[i].round && int(e.rows[i].Loop) < c.how.loops {
@@ -248,7 +253,7 @@ func (e *Engine) gather() {
 	}
 	for i := range e.rows {
 		c := e.of[i].b.c
-		if e.of[i].round && c.how.waits() && int(e.rows[i].Loop) == c.how.loops && c.shallow == step {
+		if e.of[i].round && c.how.waits() && int(e.rows[i].Loop) == c.how.loops && c.shallow == step || e.of[i].idle {
 			continue
 		}
 		e.batch = append(e.batch, e.rows[i])
@@ -270,13 +275,18 @@ func (e *Engine) depart() {
 			moved++
 		}
 		if turns && e.rows[i].Loop == e.rows[i].Depth {
-			e.leave(i, false)
+			e.leave(i, lands)
 			e.release(i)
 			continue
 		}
 		if turns && e.guesses(i) {
 			e.of[i].read = true
-			e.leave(i, true)
+			e.leave(i, guesses)
+		}
+		if turns && e.of[i].exits && !e.of[i].parked {
+			if kind, yes := e.ripe(i, moved-1); yes {
+				e.leave(i, kind)
+			}
 		}
 		e.rows[keep], e.of[keep] = e.rows[i], e.of[i]
 		keep++
@@ -293,9 +303,9 @@ func (e *Engine) release(i int) {
 }
 
 // leave lists row i among the departures, and for Leave if that has something to do.
-func (e *Engine) leave(i int, guess bool) {
-	d := departure{b: e.of[i].b, pos: e.rows[i].Pos, out: -1, guess: guess}
-	if e.rows[i].Want || e.lim.Coda > 0 {
+func (e *Engine) leave(i int, kind landing) {
+	d := departure{b: e.of[i].b, pos: e.rows[i].Pos, out: -1, kind: kind}
+	if e.rows[i].Want || e.lim.Coda > 0 && !e.of[i].parked {
 		d.out = int32(len(e.out))
 		e.out = append(e.out, e.rows[i])
 	}

@@ -29,8 +29,12 @@ func (e *Engine) land(d *departure) {
 	c := d.b.c
 	switch {
 	case c.done:
-	case d.guess:
+	case d.kind == guesses:
 		e.guess(d)
+	case d.kind == looks:
+		e.looked(c, d)
+	case d.kind == exits:
+		e.depleted(c, d)
 	case d.b == c.line && int(d.pos) < c.seq.Entered:
 		e.commit(c, d)
 	}
@@ -40,6 +44,7 @@ func (e *Engine) land(d *departure) {
 func (e *Engine) commit(c *choice, d *departure) {
 	j := c.job
 	e.sch.Commit(&c.seq, 1)
+	c.advance(int(d.pos))
 	if j.req.PromptLogprobs && j.scored < len(j.req.Prompt) {
 		if e.score(j, d); j.err != nil {
 			e.end(j, Fail, j.err)
@@ -56,6 +61,9 @@ func (e *Engine) commit(c *choice, d *departure) {
 	}
 	logits := e.r.Logits(int(d.out))
 	if j.forked {
+		if c.hist != nil {
+			c.hist[c.seq.Loops]++
+		}
 		e.next(c, logits)
 		return
 	}
@@ -98,6 +106,9 @@ func (e *Engine) firstTokens(j *job, logits []float32) {
 		if i > 0 {
 			c.seq.Tokens = j.tokens(e)
 		}
+		if c.hist != nil {
+			c.hist[c.seq.Loops]++
+		}
 		c.why, c.ended = e.pick(c, logits)
 		if j.err != nil {
 			e.end(j, Fail, j.err)
@@ -113,6 +124,9 @@ func (e *Engine) fork(j *job) {
 	for i := 1; i < len(j.choices); i++ {
 		if c := &j.choices[i]; !c.ended {
 			e.sch.Fork(parent, &c.seq, e.copies)
+			if c.seq.Running() {
+				c.advance(c.seq.Computed - 1)
+			}
 		}
 	}
 	if err := e.copyErr; err != nil {

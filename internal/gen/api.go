@@ -49,6 +49,7 @@ type Request struct {
 	Branches           *int     // K_branches of tree_speculative, 1..8; nil = 2
 	Verify             string   // "" or replay, rejection, typical
 	Accept             *float64 // accept_threshold of typical, in (0, 1]
+	Exit               *Exit    // nil = every position makes all passes
 	Timeout            time.Duration
 	FitWindow          bool // drop whole oldest turns (never the system message, never the last) until the conversation fits
 	NoGenerationPrompt bool
@@ -112,8 +113,9 @@ type Stats struct {
 	Turns, Rows                                  int    // passes through the core that the choice took part in, and its rows in them
 	Chosen                                       string // mode that auto ended with, "" otherwise
 	Draft                                        Draft
-	StopString                                   string // the stop string that matched
-	StopID                                       tok.ID // the stop token, -1 otherwise
+	Histogram                                    []int32 // with Exit: tokens by the passes behind them; entry i is i passes
+	StopString                                   string  // the stop string that matched
+	StopID                                       tok.ID  // the stop token, -1 otherwise
 	Seed                                         uint64
 	Queued, TTFT, Prefill, Decode, Wall          time.Duration
 	TokensPerSecond                              float64 // tokens after the first / time after the first; 0 when unknown

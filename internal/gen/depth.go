@@ -2,6 +2,7 @@ package gen
 
 import (
 	"fmt"
+	"math"
 
 	"tinyloop/internal/engine"
 	"tinyloop/internal/fault"
@@ -10,6 +11,7 @@ import (
 // modes are the names of the engine's modes, verifies those of its ways to judge a guess.
 var (
 	modes    = [...]string{engine.Autoregressive: "autoregressive", engine.Speculative: "speculative", engine.TreeSpeculative: "tree_speculative", engine.Wavefront: "wavefront", engine.Auto: "auto"}
+	rules    = [...]string{engine.NoExit: "none", engine.ExitGate: "gate", engine.ExitLatent: "latent", engine.ExitAccel: "accel", engine.ExitKL: "kl", engine.ExitEntropy: "entropy", engine.ExitArgmax: "argmax"}
 	verifies = [...]string{engine.Replay: "replay", engine.Rejection: "rejection", engine.Typical: "typical"}
 )
 
@@ -22,6 +24,15 @@ type depth struct {
 	fan    int // K_branches
 	verify engine.Verify
 	accept float32
+	exit   engine.Exit
+}
+
+// Exit asks for early exits of decoded positions; see engine.Exit.
+type Exit struct {
+	Rule      string   // none, gate, latent, accel, kl, entropy, argmax
+	Threshold *float64 // nil = the rule's default
+	MinLoops  *int     // nil = 1
+	KV        string   // "" or complete (exact), deepest (lossy)
 }
 
 // checkDepth settles the number of loops: the request's own, else what its effort stands for, else the model's default. verify_loops is another
@@ -52,7 +63,43 @@ func (g *Generator) checkDepth(r *Request, p *plan) error {
 		}
 		p.loops = n
 	}
+	if err := checkExit(r, p); err != nil {
+		return err
+	}
 	return g.checkDraft(r, p)
+}
+
+// checkExit settles early exits. What depends on the model is the engine's to refuse.
+func checkExit(r *Request, p *plan) error {
+	x := r.Exit
+	if x == nil {
+		return nil
+	}
+	rule, err := named("exit.rule", x.Rule, rules[:])
+	if err != nil {
+		return err
+	}
+	kv, err := named("exit.kv", x.KV, []string{"complete", "deepest"})
+	if err != nil {
+		return err
+	}
+	p.exit = engine.Exit{Rule: engine.Rule(rule), Deepest: kv == 1}
+	if t := x.Threshold; t != nil {
+		if !(*t > 0 && *t <= math.MaxFloat32) {
+			return fault.New(fault.Invalid, "exit.threshold", "exit.threshold must be above 0, got %g", *t)
+		}
+		p.exit.Threshold = float32(*t)
+	}
+	if n := x.MinLoops; n != nil {
+		if *n < 1 || *n > p.loops {
+			return between("exit.min_loops", 1, p.loops, *n)
+		}
+		p.exit.MinLoops = *n
+	}
+	if p.exit.Rule != engine.NoExit && p.exit.Deepest {
+		p.warn("exit.kv deepest is lossy: later tokens see the last pass made in place of those left out")
+	}
+	return nil
 }
 
 // checkDraft settles the decoding mode and what it guesses with.

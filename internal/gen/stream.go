@@ -468,6 +468,9 @@ func (s *Stream) stats(ch *choice, st engine.Stats) Stats {
 		Warnings:         s.warnings,
 		Mode:             modes[s.mode],
 	}
+	if h := st.Histogram; h != nil {
+		out.Histogram, out.MeanLoops = h, mean(h)
+	}
 	if s.mode == engine.Auto {
 		out.Chosen = modes[st.Mode]
 	}
@@ -486,6 +489,15 @@ func (s *Stream) stats(ch *choice, st engine.Stats) Stats {
 		out.TokensPerSecond = float64(ch.tokens-1) / out.Decode.Seconds()
 	}
 	return out
+}
+
+// mean is the average of a histogram's places.
+func mean(h []int32) float64 {
+	sum, n := 0, 0
+	for i, k := range h {
+		sum, n = sum+i*int(k), n+int(k)
+	}
+	return float64(sum) / float64(max(1, n))
 }
 
 // pickBest hands out the choices with the highest mean log-probability, best first, when more were sampled than asked for.

@@ -28,7 +28,11 @@ func (s *Scratch) Turn(rows []Row) {
 		return
 	}
 	s.begin(rows, Core)
+	s.look(rows)
 	s.pool.Run(s.turnF)
+	if s.watch.on {
+		s.measure(rows)
+	}
 	for i := range rows {
 		rows[i].Loop++
 	}

@@ -19,17 +19,22 @@ type Row struct {
 
 	Window, Sinks int32 // 0 = full attention; else positions [0,Sinks) and (Pos-Window, Pos]
 	Want          bool  // Leave computes logits for this row
+	Watch         bool  // Turn notes how the state moved, see Moved
+	Exit          bool  // this row is read out for good before its Depth: the coda K/V of that readout stand
 }
 
 // Runner is the three calls of the forward pass. *Model with its Scratch is one; tests have a scripted one. All calls come from the one
 // goroutine that owns the model. Any admissible order of rows gives bitwise equal results: row (i, t) may run when every earlier position of its
 // sequence has its loop-t K/V in the pages, or is in the same call. Rows of one sequence in a call must be in ascending position.
 type Runner interface {
-	Enter(rows []Row)        // embed and prelude blocks; writes prelude K/V
-	Turn(rows []Row)         // one pass through the core for every row, each at its own loop; writes core K/V; Loop++
-	Leave(rows []Row)        // coda blocks for every row, then norm and head for rows with Want; the state stays, so a row may run on and leave again
-	Logits(i int) []float32  // logits of rows[i] of the last Leave (Want only); valid until the next call
-	CopyPage(dst, src int32) // copy-on-write of a KV page
+	Enter(rows []Row)                      // embed and prelude blocks; writes prelude K/V
+	Turn(rows []Row)                       // one pass through the core for every row, each at its own loop; writes core K/V; Loop++
+	Leave(rows []Row)                      // coda blocks for every row, then norm and head for rows with Want; the state stays, so a row may run on and leave again
+	Logits(i int) []float32                // logits of rows[i] of the last Leave (Want only); valid until the next call
+	CopyPage(dst, src int32)               // copy-on-write of a KV page
+	CopyCell(dst, src int32, lane int)     // copies one position of a page
+	MeanCells(pages []int32, from, to int) // positions [from, to) of every page become their mean over the pages
+	Moved(i int) Motion                    // how rows[i] of the last Turn moved (Watch only)
 	Limits() Limits
 }
 
@@ -38,6 +43,7 @@ type Limits struct {
 	Vocab, Context      int
 	Prelude, Core, Coda int // blocks of each part = slots of each group
 	Loops               Loops
-	MaxRows             int // most rows alive at a time (states)
-	Pages               int // pages of the KV store
+	MaxRows             int  // most rows alive at a time (states)
+	Pages               int  // pages of the KV store
+	Gate                bool // the model has an exit gate, so that Moved tells it
 }

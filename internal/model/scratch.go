@@ -47,6 +47,7 @@ type Scratch struct {
 	mlp    *nn.MLPScratch
 	y      []float32 // [tile][Dim] result of a branch
 
+	watch                 watch
 	rows                  []Row   // of the running call
 	want, wantIn          []int32 // rows of the last Leave that want logits: in the call, in their tile
 	logits                []float32
@@ -147,7 +148,7 @@ func (s *Scratch) Limits() Limits {
 	l := sp.Loops
 	l.HardMax = s.o.MaxLoops
 	l.Default = min(l.Default, l.HardMax)
-	return Limits{Vocab: sp.Vocab, Context: s.o.Context, Prelude: sp.Prelude, Core: sp.Core, Coda: sp.Coda, Loops: l, MaxRows: s.o.MaxRows, Pages: s.o.Pages}
+	return Limits{Vocab: sp.Vocab, Context: s.o.Context, Prelude: sp.Prelude, Core: sp.Core, Coda: sp.Coda, Loops: l, MaxRows: s.o.MaxRows, Pages: s.o.Pages, Gate: s.m.W.Gate != nil}
 }
 
 // CopyPage implements Runner.

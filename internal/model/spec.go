@@ -38,7 +38,7 @@ type Spec struct {
 	LoopNorm     LoopNorm
 	Readout      bool     // a square matrix C between the last pass and the coda (Parcae)
 	CodaNorm     CodaNorm // norm between the last pass and the coda
-	ExitGate     bool     // the weights carry an exit gate: sigmoid(w . h + b) after each pass (Ouro); not used for exits yet
+	ExitGate     bool     // the weights carry an exit gate: sigmoid(w . h + b) after each pass (Ouro)
 	Loops        Loops
 
 	TiedHead     bool    // the head is the embedding

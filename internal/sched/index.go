@@ -168,7 +168,7 @@ func (x *index) match(q *Seq) []int32 {
 	at := x.find(-1, rootKey(q.Window, q.Sinks))
 	best, run := 0, 0
 	sinks := true // the blocks of the sinks so far are usable
-	for b := 0; at >= 0 && (b+1)*PageLen < len(q.Tokens); b++ {
+	for b := 0; at >= 0 && (b+1)*PageLen < min(len(q.Tokens), q.shared()); b++ {
 		if at = x.find(at, (*[PageLen]int32)(q.Tokens[b*PageLen:])); at < 0 {
 			break
 		}

@@ -118,7 +118,7 @@ func (s *Scheduler) Commit(q *Seq, n int) {
 	q.Computed += n
 	s.flight -= n
 	if q.tip >= 0 {
-		for (q.indexed+1)*PageLen <= q.Computed {
+		for (q.indexed+1)*PageLen <= min(q.Computed, q.shared()) {
 			s.idx.insert(q, q.indexed)
 			s.stuck = false // a longer prefix to find, perhaps doubled pages given back
 		}

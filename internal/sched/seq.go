@@ -1,5 +1,7 @@
 package sched
 
+import "math"
+
 // PageLen is the number of positions of a page.
 const PageLen = 16
 
@@ -13,6 +15,8 @@ type Seq struct {
 	NoCache       bool    // keep out of the prefix index
 	Fresh         bool    // compute every position: take nothing from the prefix index (logits of the prompt are still due)
 	Drafts        int     // tokens at the end of Tokens that are only guessed: their rows come after everyone's agreed ones and cost nobody pages
+	Upto          int     // only positions below it may enter for now; 0 = all
+	Share         int     // only positions below it are looked up in and given to the prefix index; 0 = all
 	Owner         any     // not touched
 
 	Pages     [][]int32 // [slot][block]: page, -1 = none. The outer slice never changes, so rows may share it
@@ -41,7 +45,21 @@ func (q *Seq) Flight() int { return q.Entered - q.Computed }
 func (q *Seq) Running() bool { return q.running }
 
 // pending is the number of known positions that have not entered.
-func (q *Seq) pending() int { return min(len(q.Tokens), q.Limit) - q.Entered }
+func (q *Seq) pending() int {
+	n := min(len(q.Tokens), q.Limit)
+	if q.Upto > 0 {
+		n = min(n, q.Upto)
+	}
+	return max(0, n-q.Entered)
+}
+
+// shared is how many of its positions the prefix index may know.
+func (q *Seq) shared() int {
+	if q.Share > 0 {
+		return q.Share
+	}
+	return math.MaxInt
+}
 
 // reset is the state of a sequence without K/V.
 func (q *Seq) reset() {

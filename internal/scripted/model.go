@@ -34,6 +34,7 @@ type cell struct {
 	history uint64 // hash of the tokens up to and including this position; 0 = unknown (its predecessor was out of sight)
 	slot    int32  // -1 = empty
 	depth   int32  // of coda cells, 0 otherwise
+	lent    bool   // copied or averaged from other slots, so its slot may be another
 	early   bool   // coda cell of a row that has more passes to make
 	pos     int32
 	token   int32
@@ -55,6 +56,7 @@ type Model struct {
 	states []state
 	marks  []int64 // call number that last used a state
 	logits []float32
+	moved  []model.Motion
 	row    []int // row of logits of rows[i] of the last Leave, -1 without
 	book   *book
 	agree  float64
@@ -75,11 +77,12 @@ func New(o Options) *Model {
 	o = o.defaults()
 	m := &Model{
 		lim: model.Limits{Vocab: o.Vocab, Context: o.Context, Prelude: o.Prelude, Core: o.Core, Coda: o.Coda,
-			Loops: o.Loops, MaxRows: o.MaxRows, Pages: o.Pages},
+			Loops: o.Loops, MaxRows: o.MaxRows, Pages: o.Pages, Gate: true},
 		cells:  make([]cell, o.Pages*pageLen),
 		states: make([]state, o.MaxRows),
 		marks:  make([]int64, o.MaxRows),
 		logits: make([]float32, o.MaxRows*o.Vocab),
+		moved:  make([]model.Motion, o.MaxRows),
 		row:    make([]int, 0, o.MaxRows),
 	}
 	for i := range m.cells {

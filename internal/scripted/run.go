@@ -36,6 +36,7 @@ func (m *Model) Turn(rows []model.Row) {
 		}
 		s.value = hash(s.value, uint64(r.Loop))
 		s.loop++
+		m.moved[i] = m.motion(s)
 		r.Loop++
 	}
 }
@@ -84,6 +85,36 @@ func (m *Model) CopyPage(dst, src int32) {
 	copy(m.cells[dst*pageLen:(dst+1)*pageLen], m.cells[src*pageLen:(src+1)*pageLen])
 }
 
+// motion is how a state moves: the gate of loop t and a change and acceleration that shrink, told by the state.
+func (m *Model) motion(s *state) model.Motion {
+	u := float32(hash(s.value, 11)>>40) / (1 << 24)
+	return model.Motion{Change: u, Accel: u, Gate: u}
+}
+
+// Moved gives the motion of rows[i] of the last Turn.
+func (m *Model) Moved(i int) model.Motion { return m.moved[i] }
+
+// CopyCell copies one position of a page.
+func (m *Model) CopyCell(dst, src int32, lane int) {
+	c := m.cells[int(src)*pageLen+lane]
+	c.lent = true
+	m.cells[int(dst)*pageLen+lane] = c
+}
+
+// MeanCells mixes one position of several pages: an order of its own, as a mean has none.
+func (m *Model) MeanCells(pages []int32, from, to int) {
+	for lane := from; lane < to; lane++ {
+		sum := uint64(0)
+		for _, p := range pages {
+			sum += m.cells[int(p)*pageLen+lane].value
+		}
+		for _, p := range pages {
+			c := &m.cells[int(p)*pageLen+lane]
+			c.value, c.lent = sum, true
+		}
+	}
+}
+
 // mine is the row's state, which must be the one that its Enter made.
 func (m *Model) mine(r *model.Row) *state {
 	s := &m.states[r.State]
@@ -99,7 +130,7 @@ func (m *Model) block(r *model.Row, s *state, slot int, depth int32) {
 	seen := uint64(slot)
 	m.look(r, slot, depth, func(c *cell) { seen = hash(seen, c.value) })
 	s.value = hash(s.value, seen)
-	c := cell{value: hash(s.value, uint64(slot)), history: s.history, slot: int32(slot), depth: depth, early: depth > 0 && r.Loop < r.Depth,
+	c := cell{value: hash(s.value, uint64(slot)), history: s.history, slot: int32(slot), depth: depth, early: depth > 0 && r.Loop < r.Depth && !r.Exit,
 		pos: r.Pos, token: r.Token, window: r.Window, sinks: r.Sinks}
 	*m.cellAt(r.Pages, r, slot, r.Pos) = c
 	for _, table := range r.Also {
@@ -124,7 +155,7 @@ func (m *Model) look(r *model.Row, slot int, depth int32, visit func(*cell)) {
 // checked is the cell of an earlier position after every check that needs no other cell but its predecessor.
 func (m *Model) checked(r *model.Row, slot int, depth, pos int32) *cell {
 	c := m.cellAt(r.Pages, r, slot, pos)
-	if int(c.slot) != slot || c.pos != pos || c.depth != depth {
+	if int(c.slot) != slot && !c.lent || c.pos != pos || c.depth != depth {
 		m.violate("position %d at loop %d looks at position %d in slot %d and finds position %d of slot %d (depth %d)",
 			r.Pos, r.Loop, pos, slot, c.pos, c.slot, c.depth)
 	}

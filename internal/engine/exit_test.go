@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"tinyloop/internal/fault"
+	"tinyloop/internal/model"
+	"tinyloop/internal/sample"
+	"tinyloop/internal/scripted"
+)
+
+// paced is a scripted model whose positions settle after a given number of passes.
+type paced struct {
+	*scripted.Model
+	after func(pos int32) int32
+	rows  []model.Row
+}
+
+func (p *paced) Turn(rows []model.Row) {
+	p.Model.Turn(rows)
+	p.rows = rows
+}
+
+func (p *paced) Moved(i int) model.Motion {
+	if r := &p.rows[i]; r.Loop >= p.after(r.Pos) {
+		return model.Motion{Change: 0, Accel: 0, Gate: 1}
+	}
+	return model.Motion{Change: 1, Accel: 1}
+}
+
+// TestExitSkipsPasses: passes are really left out, and the missing ones of the exact policy are made only when a younger position goes deeper.
+func TestExitSkipsPasses(t *testing.T) {
+	const tokens, loops = 41, 8
+	for _, rule := range []Rule{ExitGate, ExitLatent, ExitAccel} {
+		for _, c := range []struct {
+			name    string
+			after   func(pos int32) int32
+			deepest bool
+			turns   int // of the 40 decoded positions
+			rows    int
+		}{
+			{"all at 3, lossy", func(int32) int32 { return 3 }, true, 40 * 3, 40 * 3},
+			{"all at 3", func(int32) int32 { return 3 }, false, 40 * 3, 40*3 + 7*3}, // 32 may stay parked; beyond, the oldest makes a pass a turn
+			{"none", func(int32) int32 { return 99 }, false, 40 * 8, 40 * 8},
+			{"every other one", func(p int32) int32 { return 2 + 6*(p%2) }, true, 20*2 + 20*8, 20*2 + 20*8},
+			{"every other one, exact", func(p int32) int32 { return 2 + 6*(p%2) }, false, 20*2 + 20*8, 40*8 - 6}, // nobody needs what the last one lacks
+		} {
+			p := &paced{Model: scripted.New(scripted.Options{Loops: model.Loops{Default: loops, TrainedMin: 1, TrainedMean: 4, TrainedMax: loops, HardMax: loops}}), after: c.after}
+			e := New(p, Config{})
+			s := submit(t, e, &Request{Prompt: prompt(5, 1), MaxTokens: tokens, Exit: Exit{Rule: rule, Deepest: c.deepest}})
+			s.wait(t)
+			st := s.answers[0].st
+			if turns, rows := st.Turns-loops, st.Rows-5*loops; turns != c.turns || rows != c.rows {
+				t.Errorf("rule %d, %s: %d turns and %d rows, want %d and %d", rule, c.name, turns, rows, c.turns, c.rows)
+			}
+			n := int32(0)
+			for _, k := range st.Histogram {
+				n += k
+			}
+			if n != tokens || st.Histogram[loops] < 1 {
+				t.Errorf("rule %d, %s: histogram %v", rule, c.name, st.Histogram)
+			}
+			if h := settled(t, e); h.PagesUsed != 0 {
+				t.Errorf("%d pages are held", h.PagesUsed)
+			}
+			e.Close()
+			if v := p.Violations(); len(v) > 0 {
+				t.Fatal(v)
+			}
+		}
+	}
+}
+
+// TestExitThatNeverFires is plain decoding, with the rules that read logits as well.
+func TestExitThatNeverFires(t *testing.T) {
+	e := start(t, scripted.New(scripted.Options{Coda: 1, Prelude: 1, Core: 1}), Config{})
+	r := &Request{Prompt: prompt(20, 1), MaxTokens: 20, Sampling: sample.Params{Temperature: 1, Seed: 3, Logprobs: true}}
+	plain := submit(t, e, r)
+	plain.wait(t)
+	for rule := ExitGate; rule <= ExitArgmax; rule++ {
+		for _, deepest := range []bool{false, true} {
+			x := *r
+			x.Exit = Exit{Rule: rule, Threshold: 1e-30, MinLoops: 4, Deepest: deepest}
+			s := submit(t, e, &x)
+			s.wait(t)
+			if fmt.Sprint(s.answers[0].tokens) != fmt.Sprint(plain.answers[0].tokens) {
+				t.Errorf("rule %d: %v, plain %v", rule, s.answers[0].tokens, plain.answers[0].tokens)
+			}
+		}
+	}
+}
+
+// TestExitByLogits: a distribution that is the same after every pass ends the passes as soon as the rule may say so.
+func TestExitByLogits(t *testing.T) {
+	m := scripted.New(scripted.Options{Agree: 1, Answers: []scripted.Answer{{Steps: scripted.Say(7, 8, 9)}}})
+	for rule, at := range map[Rule]int{ExitKL: 2, ExitEntropy: 2, ExitArgmax: 2} {
+		for least := 1; least <= 3; least++ {
+			e := New(m, Config{})
+			s := submit(t, e, &Request{Prompt: prompt(5, 1), MaxTokens: 11, Exit: Exit{Rule: rule, MinLoops: least}})
+			s.wait(t)
+			e.Close()
+			if h := s.answers[0].st.Histogram; h[max(at, least)] != 10 {
+				t.Errorf("rule %d, at least %d passes: %v", rule, least, h)
+			}
+			wantTokens(t, s, 0, ids(7, 8, 9, 9, 9, 9, 9, 9, 9, 9, 9), Length)
+		}
+	}
+}
+
+func TestExitRefusals(t *testing.T) {
+	e := start(t, scripted.New(scripted.Options{}), Config{})
+	for field, r := range map[string]Request{
+		"exit.rule":      {Exit: Exit{Rule: 77}},
+		"exit.threshold": {Exit: Exit{Rule: ExitKL, Threshold: -1}},
+		"exit.min_loops": {Exit: Exit{Rule: ExitKL, MinLoops: 5}},
+		"exit":           {Exit: Exit{Rule: ExitKL}, Mode: Wavefront},
+	} {
+		r.Prompt, r.MaxTokens = ids(1), 3
+		if err := e.Submit(context.Background(), &r, newCollect(1)); err == nil || fault.As(err).Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
