@@ -300,7 +300,7 @@ func (r *run) openFolder(p *Plan) error {
 // note writes the manifest as things stand.
 func (r *run) note() error {
 	m, st := r.manifest, &r.st
-	m.Progress = Progress{Step: st.Step, Tokens: st.Tokens, Seconds: r.elapsed().Seconds(), FLOPs: st.Work, Skipped: st.Skipped, Level: st.Level, Best: st.Best, BestAt: st.BestStep}
+	m.Progress = Progress{Step: st.Step, Tokens: st.Tokens, Seconds: r.elapsed().Seconds(), FLOPs: st.Work, Skipped: st.Skipped, Level: st.Level, Best: max(st.Best, 0), BestAt: st.BestStep}
 	m.Sittings[len(m.Sittings)-1].To = st.Step
 	return m.write(r.o.Dir)
 }
