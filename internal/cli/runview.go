@@ -25,6 +25,7 @@ type runView struct {
 	every  int
 	evals  []train.EvalMetrics
 	note   string
+	last   train.StepMetrics
 	lastAt int // step of the last line
 }
 
@@ -66,6 +67,7 @@ func (v *runView) Step(m *train.StepMetrics) {
 			v.thin()
 		}
 	}
+	v.last = *m
 	now := time.Now()
 	if v.tty != nil {
 		if now.Sub(v.shown) >= drawEvery {
@@ -112,7 +114,8 @@ func (v *runView) stepLine(m *train.StepMetrics) string {
 func (v *runView) Eval(m *train.EvalMetrics) {
 	v.evals = append(v.evals, *m)
 	if v.tty != nil {
-		return // the next step draws it
+		v.draw(&v.last)
+		return
 	}
 	fmt.Fprintln(v.out, evalLine(m))
 	for _, a := range m.Answers {
