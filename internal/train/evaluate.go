@@ -152,7 +152,9 @@ func (e *evaluator) load(l *data.Loader, most int, answers bool) error {
 			}
 			left = max(left-cfg.Rows, 0)
 			u.pass.Traces = nil
-			e.list = append(e.list, u)
+			if u.learns() {
+				e.list = append(e.list, u)
+			}
 		}
 	}
 	return nil
@@ -176,6 +178,11 @@ func (u *micro) forget(rows int) {
 	for i := rows * u.pass.T; i < len(u.pass.Target); i++ {
 		u.pass.Target[i] = data.NoTarget
 	}
+}
+
+// learns says whether there is a target at all.
+func (u *micro) learns() bool {
+	return slices.ContainsFunc(u.pass.Target, func(id tok.ID) bool { return id >= 0 })
 }
 
 // pass runs the units that are loaded.
