@@ -182,7 +182,11 @@ func (c *EvalCmd) measure(io *IO, s *eval.Session) error {
 	if err := c.one(io.Ctx, s, nameOf(c.File), c.File, eval.Main); err != nil {
 		return err
 	}
+	own := s.Report().Main().Quant
 	for _, typ := range c.Types {
+		if strings.EqualFold(typ, own) {
+			continue // it is measured already
+		}
 		if err := c.converted(io, s, typ); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tinyloop/internal/fault"
@@ -130,7 +131,7 @@ func (r *Report) staircase(t Thresholds) {
 				continue
 			}
 			if l.Loops >= x.Difficulty && x.Rate < up.Value {
-				up.Value, up.Detail = x.Rate, fmt.Sprintf("%s: %d hops at %d loops, %d of %d", set, x.Difficulty, l.Loops, x.K, x.N)
+				up.Value, up.Detail = x.Rate, fmt.Sprintf("%s: %d hops at %s, %d of %d", set, x.Difficulty, times(l.Loops), x.K, x.N)
 			}
 			if l.Loops == 1 && x.Difficulty == hops {
 				down.Value, down.Detail = x.Rate-x.Chance, fmt.Sprintf("%s: %d of %d, chance %.1f %%", set, x.K, x.N, 100*x.Chance)
@@ -199,7 +200,7 @@ func (r *Report) worst(g *Gate, a, b *Level) {
 		for _, f := range r.familiesOf(in.Set) {
 			x, y := a.Family(in.Set, f), b.Family(in.Set, f)
 			if d := x.Rate - y.Rate; x.N > 0 && y.N > 0 && d > g.Value {
-				g.Value, g.Detail = d, fmt.Sprintf("%s %s: %.1f %% to %.1f %% at %d loops", in.Set, f, 100*x.Rate, 100*y.Rate, b.Loops)
+				g.Value, g.Detail = d, fmt.Sprintf("%s %s: %.1f %% to %.1f %% at %s", in.Set, f, 100*x.Rate, 100*y.Rate, times(b.Loops))
 			}
 		}
 	}
@@ -219,7 +220,7 @@ func (r *Report) controls(t Thresholds) {
 			g.Value++
 		}
 		if mean, ok := l.Mean(set); ok {
-			parts = append(parts, fmt.Sprintf("%s at %d loops %.1f %%", m.Name, l.Loops, 100*mean))
+			parts = append(parts, fmt.Sprintf("%s at %s %.1f %%", m.Name, times(l.Loops), 100*mean))
 		}
 	}
 	g.Detail = strings.Join(parts, ", ")
@@ -261,7 +262,7 @@ func (r *Report) quantised(t Thresholds) {
 		for _, in := range r.Inputs {
 			x, y := a.Total(in.Set), b.Total(in.Set)
 			if d := y.BPB - x.BPB; x.Bytes > 0 && y.Bytes > 0 && d > bits.Value {
-				bits.Value, bits.Detail = d, fmt.Sprintf("%s: %.4f to %.4f at %d loops", in.Set, x.BPB, y.BPB, a.Loops)
+				bits.Value, bits.Detail = d, fmt.Sprintf("%s: %.4f to %.4f at %s", in.Set, x.BPB, y.BPB, times(a.Loops))
 			}
 		}
 	}
@@ -295,7 +296,7 @@ func (r *Report) conversation(t Thresholds) {
 		l = &Level{}
 	}
 	if s := l.Pool(func(g Group) bool { return g.Family == "acceptance" }); s.N > 0 {
-		exact.Value, exact.Detail = s.Rate, fmt.Sprintf("%d of %d at %d loops", s.K, s.N, l.Loops)
+		exact.Value, exact.Detail = s.Rate, fmt.Sprintf("%d of %d at %s", s.K, s.N, times(l.Loops))
 	} else {
 		exact.miss("no acceptance set")
 	}
@@ -305,8 +306,8 @@ func (r *Report) conversation(t Thresholds) {
 		wrong.miss("no set called refusals")
 	} else {
 		x := l.Refusals[i]
-		refused.Value, refused.Detail = rate(x.Refused, x.Unknown), fmt.Sprintf("%d of %d at %d loops", x.Refused, x.Unknown, l.Loops)
-		wrong.Value, wrong.Detail = rate(x.False, x.Known), fmt.Sprintf("%d of %d at %d loops", x.False, x.Known, l.Loops)
+		refused.Value, refused.Detail = rate(x.Refused, x.Unknown), fmt.Sprintf("%d of %d at %s", x.Refused, x.Unknown, times(l.Loops))
+		wrong.Value, wrong.Detail = rate(x.False, x.Known), fmt.Sprintf("%d of %d at %s", x.False, x.Known, times(l.Loops))
 	}
 	r.gate(exact, atLeast)
 	r.gate(refused, atLeast)
@@ -318,4 +319,12 @@ func rate(k, n int) float64 {
 		return 0
 	}
 	return float64(k) / float64(n)
+}
+
+// times is a number of loops in words.
+func times(loops int) string {
+	if loops == 1 {
+		return "1 loop"
+	}
+	return strconv.Itoa(loops) + " loops"
 }

@@ -135,6 +135,9 @@ func (s *Session) ticker(sub *Subject, loops int, what string, total int) func()
 func describe(s *Subject) *Model {
 	i := s.Gen.Info()
 	m := &Model{Name: s.Name, Role: s.Role, Path: i.Path, Family: i.Family, Quant: i.Quant, Hash: i.Hash, Params: i.Params, Bytes: i.Bytes, Context: i.Context}
+	if s.Role == Typed {
+		m.Path = "" // a temporary file
+	}
 	m.Loops.Default, m.Loops.TrainedMax, m.Loops.HardMax = i.Loops.Default, i.Loops.TrainedMax, i.Loops.HardMax
 	return m
 }
