@@ -153,11 +153,7 @@ func (c *EvalCmd) sets(ctx context.Context) ([]*eval.Set, error) {
 		out = append(out, s)
 	}
 	if c.Data != "" {
-		t, _, err := loadTokenizer(c.File)
-		if err != nil {
-			return nil, err
-		}
-		s, err := eval.ReadPrepared(ctx, c.Data, c.Split, t)
+		s, err := c.prepared(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -167,6 +163,20 @@ func (c *EvalCmd) sets(ctx context.Context) ([]*eval.Set, error) {
 		return nil, fault.New(fault.Invalid, "tasks", "nothing to measure on: give --tasks FILE, --suite tinyworld, --text FILE or --data FOLDER")
 	}
 	return out, nil
+}
+
+// prepared reads the corpus with the model's tokenizer.
+func (c *EvalCmd) prepared(ctx context.Context) (*eval.Set, error) {
+	f, err := tensorfile.Open(c.File)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	t, err := host.Tokenizer(f)
+	if err != nil {
+		return nil, err
+	}
+	return eval.ReadPrepared(ctx, c.Data, c.Split, t)
 }
 
 // suiteDocs is how many documents of each family fill their groups.

@@ -83,10 +83,20 @@ func (s *Subject) complete(ctx context.Context, ids []tok.ID, room, loops int) (
 	}
 }
 
-// pool is whose answers may stand for each other.
-type pool struct{ set, family, lang string }
+// pool is whose answers may stand for each other: of a set, a family and a language, of one difficulty or, with −1, of all.
+type pool struct {
+	Group
+	lang string
+}
 
-func poolOf(q *question) pool { return pool{q.group.Set, q.group.Family, q.doc.Labels.Lang} }
+const anyDifficulty = -1
+
+func poolOf(q *question) pool { return pool{q.group, q.doc.Labels.Lang} }
+
+func (p pool) wide() pool {
+	p.Difficulty = anyDifficulty
+	return p
+}
 
 // pools are the different answers of each pool, sorted.
 type pools map[pool][]string
@@ -95,7 +105,9 @@ func poolsOf(all []question) pools {
 	out := pools{}
 	for i := range all {
 		if q := &all[i]; q.answer != call {
-			out[poolOf(q)] = append(out[poolOf(q)], q.want())
+			p := poolOf(q)
+			out[p] = append(out[p], q.want())
+			out[p.wide()] = append(out[p.wide()], q.want())
 		}
 	}
 	for k, list := range out {
@@ -105,11 +117,14 @@ func poolsOf(all []question) pools {
 	return out
 }
 
-// chances gives for each question the chance of guessing among the answers of its pool that stand in front of it as words, or among all of the pool
+// chances gives for each question the chance of guessing among the answers of its family and language that stand in front of it as words, or among all of them
 // where its own does not, or none beside it.
 func (p pools) chances(qs []question) []float64 {
 	folded := map[pool]map[string]bool{}
 	for k, list := range p {
+		if k.Difficulty != anyDifficulty {
+			continue
+		}
 		folded[k] = map[string]bool{}
 		for _, s := range list {
 			folded[k][squeeze(s)] = true
@@ -117,7 +132,7 @@ func (p pools) chances(qs []question) []float64 {
 	}
 	out := make([]float64, len(qs))
 	for i := range qs {
-		answers := folded[poolOf(&qs[i])]
+		answers := folded[poolOf(&qs[i]).wide()]
 		n, own, want := 0, false, squeeze(qs[i].want())
 		for _, w := range words(qs[i].before()) {
 			if answers[w] {

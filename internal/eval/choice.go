@@ -9,7 +9,7 @@ import (
 	"tinyloop/internal/tok"
 )
 
-// A multiple choice puts the right answer beside others of the same family and language, those first that stand in front of the
+// A multiple choice puts the right answer beside others of the same family, difficulty and language, those first that stand in front of the
 // question. The candidate whose text is the most probable for its length wins: log-probability divided by bytes (as "acc_norm" of the lm-eval
 // harness).
 type choice struct {
