@@ -1,6 +1,9 @@
 package web
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,10 +28,17 @@ func TestLooks(t *testing.T) {
 	} {
 		t.Run(l.name, func(t *testing.T) {
 			s := serve(t, passepartout)
-			s.Model.SetDelay(3 * time.Millisecond)
+			s.Model.SetDelay(15 * time.Millisecond)
 			p := open(t, s.URL, l.look)
 			p.shot(l.name + "-1-empty")
+			if l.look.width > 0 {
+				p.press("Menu")
+				p.shot(l.name + "-5-drawer")
+				p.MustEval(`() => document.querySelector('.veil').click()`)
+			}
 			p.say("Qui est Passepartout ?")
+			p.wait(`() => (document.querySelector('.live')?.innerText ?? '').length > 30`)
+			p.shot(l.name + "-6-streaming")
 			p.answered()
 			p.say("Et quelle est sa qualité la plus étonnante, d’après toi ?")
 			p.answered()
@@ -42,5 +52,26 @@ func TestLooks(t *testing.T) {
 			p.answered()
 			p.shot(l.name + "-4-offline")
 		})
+	}
+}
+
+// The drawing of the loops over the ranges that models have.
+func TestLoopLooks(t *testing.T) {
+	if *shots == "" {
+		t.Skip("makes pictures: give -shots FOLDER")
+	}
+	for _, most := range []string{"4", "16", "32", "64"} {
+		s := serve(t, passepartout)
+		inner := s.Config.Handler
+		s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/models" {
+				inner.ServeHTTP(w, r)
+				return
+			}
+			rec := httptest.NewRecorder()
+			inner.ServeHTTP(rec, r)
+			w.Write([]byte(strings.Replace(rec.Body.String(), `"max_loops":8`, `"max_loops":`+most, 1)))
+		})
+		open(t, s.URL, look{width: 640, height: 300}).shot("loops-" + most)
 	}
 }

@@ -2,9 +2,9 @@
 import { row } from './pen.js';
 import { loops, model, setLoops } from './talk.js';
 import { text } from './text.js';
-import { html } from './view.js';
+import { cls, html } from './view.js';
 
-const width = 264, pad = 8, base = 40, high = 26, grip = 20;
+const widest = 264, pad = 8, base = 40, tallest = 26, grip = 20; // pixels
 
 export function LoopsControl() {
   const m = model.value;
@@ -13,7 +13,9 @@ export function LoopsControl() {
   const { from, to, most, standard } = m.loops;
   if (most <= 1) return html`<p class="loops none">${t.noLoop}</p>`;
   const n = Math.min(loops.value, most);
-  const step = (width - 2 * pad) / most;
+  const step = Math.min((widest - 2 * pad) / most, 31);
+  const width = most * step + 2 * pad;
+  const high = Math.min(tallest, 2 * step); // many loops are small ones
   const x = (k) => pad + k * step; // where loop k ends
   const inside = n >= from && n <= to;
   return html`
@@ -22,10 +24,10 @@ export function LoopsControl() {
       <output for="loops">${n}</output>
       <div class="track" style=${{ width: `${width}px` }}>
         <svg viewBox=${`0 0 ${width} 62`} width=${width} height="62" aria-hidden="true">
-          <path class="guide" d=${row(most, x(0), base, step, high)} />
+          <path class=${cls('guide', step > 12 && 'dotted')} d=${row(most, x(0), base, step, high)} />
           <path class="ink" d=${row(n, x(0), base, step, high)} />
           <path class="line" d=${`M${x(0)} ${base + 7}H${x(most)}`} />
-          <path class="band" d=${`M${x(from - 1) + 1} ${base + 7}H${x(to)}`} />
+          <path class="band" d=${`M${x(from - 1) + 1} ${base + 7}H${x(Math.min(to, most))}`} />
           <text x=${x(from - 1) + 1} y=${base + 20}>${t.trained(from, to)}</text>
         </svg>
         <input id="loops" type="range" min="1" max=${most} step="1" value=${n} aria-valuetext=${`${t.loopsValue(n)}, ${inside ? t.inRange : t.outRange}`}

@@ -85,7 +85,7 @@ async function answer(cid, tid) {
   batch(() => {
     setAnswer(cid, tid, { text: run.text, loops: stats?.loops ?? loops.value, ...result });
     running.value = null;
-    announced.value = result.error ? text.value.errors[result.error.code] : text.value.answered(run.text);
+    announced.value = result.error ? '' : text.value.answered(run.text);
   });
 }
 
