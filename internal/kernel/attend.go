@@ -145,7 +145,13 @@ func capScores(x []float32, softcap float32) {
 
 // score fills scores of pages [lo, hi) with scale*q.k, four pages at a time where there are four.
 func (kv *KV) score(scores, q []float32, head int, pages []int32, lo, hi int, scale float32) {
+	far := kv.far(hi - lo)
 	for ; lo+4 <= hi; lo += 4 {
+		if far {
+			for b := lo + 4; b < min(lo+8, hi); b++ {
+				kv.ask(pages[b], head, 0)
+			}
+		}
 		if p := (*[4]int32)(pages[lo:]); kv.half != nil {
 			dotPages4F16(scores[lo*Panel:], q, keys(kv, kv.half, p[0], head), keys(kv, kv.half, p[1], head), keys(kv, kv.half, p[2], head), keys(kv, kv.half, p[3], head), scale)
 		} else {
@@ -163,13 +169,33 @@ func (kv *KV) score(scores, q []float32, head int, pages []int32, lo, hi int, sc
 
 // scoreQ4 is score for four queries.
 func (kv *KV) scoreQ4(scores []float32, ld int, q []float32, ldq, head int, pages []int32, lo, hi int, scale float32) {
+	far := kv.far(hi - lo)
 	for ; lo < hi; lo++ {
+		if far && lo+askAhead < hi {
+			kv.ask(pages[lo+askAhead], head, 0)
+		}
 		if kv.half != nil {
 			dotPageHalfQ4(scores[lo*Panel:], ld, q, ldq, kv.dim, keys(kv, kv.half, pages[lo], head), scale)
 		} else {
 			dotPageQ4(scores[lo*Panel:], ld, q, ldq, kv.dim, keys(kv, kv.f32, pages[lo], head), scale)
 		}
 	}
+}
+
+// Pages lie anywhere in memory and one head's part of one is short, so the processor cannot guess what comes next: reads of halves from stores of a slot beyond
+// farBytes ask for what lies askAhead pages further on. For f32, whose parts are twice as long, and for what the cache holds, that costs more than it gives.
+const (
+	farBytes = 2 << 20
+	askAhead = 4
+)
+
+// far says whether so many pages of a sequence are worth asking for ahead.
+func (kv *KV) far(pages int) bool { return kv.half != nil && pages*kv.PageBytes() >= farBytes }
+
+// ask asks for the keys (from 0) or values (from dim*Panel) of one head of a page of halves.
+func (kv *KV) ask(page int32, head, from int) {
+	at := int(page)*kv.page + head*kv.head + from
+	fetch(kv.mem.mem[2*at : 2*(at+kv.dim*Panel)])
 }
 
 // keys gives K of one head of one page, [dim][16]. (A function, not a method, since the two stores differ in type.)
@@ -205,8 +231,12 @@ func dotPageF16Generic(out, q []float32, k []uint16, scale float32) {
 
 // gather adds the values of positions [lo, hi), weighted for each of n queries, 1 or 4, to their sums in acc.
 func (kv *KV) gather(acc, weights []float32, ld, n, head int, pages []int32, lo, hi int) {
+	far := kv.far((hi - lo) / Panel)
 	for lo < hi {
 		b := lo / Panel
+		if far && (b+askAhead)*Panel < hi {
+			kv.ask(pages[b+askAhead], head, kv.dim*Panel)
+		}
 		end := min(hi, (b+1)*Panel)
 		at := int(pages[b])*kv.page + head*kv.head + kv.dim*Panel + lo%Panel*kv.vdim
 		size := (end - lo) * kv.vdim

@@ -274,6 +274,11 @@ func packF32(dst *float32, src *byte, stride int, eights int)
 //go:noescape
 func packHalf(dst *uint16, src *byte, stride int, eights int)
 
+// fetchLines asks for n lines of 64 bytes, n at least 1; none of them need exist.
+//
+//go:noescape
+func fetchLines(p *byte, n int)
+
 // quantiseRowAVX2 quantises blocks of 32 activations.
 //
 //go:noescape

@@ -343,6 +343,13 @@ func roundRow(dst, x []float32) {
 	roundRowGeneric(dst[n:], x[n:])
 }
 
+// fetch asks for bytes that will be read soon.
+func fetch(b []byte) {
+	if useAVX2 && len(b) > 0 {
+		fetchLines(&b[0], (len(b)+lineBytes-1)/lineBytes)
+	}
+}
+
 func dotPage(out, q, k []float32, scale float32) {
 	if !useAVX2 {
 		dotPageGeneric(out, q, k, scale)

@@ -21,6 +21,7 @@ func mulQuant(dst []float32, ldd int, a *quantRows, r0, r1 int, w *Matrix, p0, p
 
 func (m *Matrix) packPanel(p int, src []byte) bool { return false }
 
+func fetch(b []byte)                                               {}
 func roundRow(dst, x []float32)                                    { roundRowGeneric(dst, x) }
 func addSquares(s *[normLanes]float32, x []float32, shift float32) { addSquaresGeneric(s, x, shift) }
 func scaleGain(dst, x, gain []float32, s float32)                  { scaleGainGeneric(dst, x, gain, s) }

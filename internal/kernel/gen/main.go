@@ -45,6 +45,7 @@ func main() {
 	}
 	packWords()
 	packHalves()
+	fetchLines()
 	quantiseRow()
 	roundRow()
 	dotPages("dotPage1F32", 1, f32)
@@ -166,8 +167,20 @@ func constF32(name string, v float32) Mem { return constU32(name, math.Float32bi
 func zero(y VecVirtual) { VPXOR(y, y, y) }
 
 // ahead is how far in front of their reading weights are asked for, in bytes. The processor's own prefetchers stop at pages and fall behind as soon as a line is
-// read for several rows. Any distance from 4 to 64 KiB serves; weights beyond the end may be asked for.
-const ahead = 8 << 10
+// read for several rows. Any distance from 2 to 128 KiB serves; weights beyond the end may be asked for.
+const ahead = 4 << 10
 
 // fetch asks for the line that lies ahead of a place of the weights.
-func fetch(base Register, disp int) { PREFETCHT1(Mem{Base: base, Disp: disp + ahead}) }
+func fetch(base Register, disp int) { PREFETCHT0(Mem{Base: base, Disp: disp + ahead}) }
+
+// fetchLines asks for lines of memory that will be read soon.
+func fetchLines() {
+	fn("fetchLines", "asks for n lines of 64 bytes, n at least 1; none of them need exist.", "func(p *byte, n int)")
+	p, n := arg("p"), arg("n")
+	Label("line")
+	PREFETCHT0(Mem{Base: p})
+	ADDQ(U8(64), p)
+	DECQ(n)
+	JNE(LabelRef("line"))
+	RET()
+}
