@@ -113,8 +113,8 @@ func (v seen) exponentials(scores []float32, softcap float32) float32 {
 	b0, b1, b2 := v.blocks()
 	low, high := scores[:b0*Panel], scores[b1*Panel:b2*Panel]
 	if softcap > 0 {
-		capScores(low, softcap)
-		capScores(high, softcap)
+		Softcap(low, softcap)
+		Softcap(high, softcap)
 	}
 	v.mask(scores, b0, b1, b2)
 	top := max32(maxOf(low), maxOf(high))
@@ -135,12 +135,6 @@ func (v seen) mask(scores []float32, b0, b1, b2 int) {
 	fill(v.sinks, min(v.from, b0*Panel))
 	fill(max(b1*Panel, v.sinks), v.from)
 	fill(v.end, b2*Panel)
-}
-
-func capScores(x []float32, softcap float32) {
-	for i, v := range x {
-		x[i] = softcap * tanh32(v/softcap)
-	}
 }
 
 // score fills scores of pages [lo, hi) with scale*q.k, four pages at a time where there are four.
