@@ -2,10 +2,6 @@
 
 package kernel
 
-func gemmPanel(c []float32, ldc, n int, t gemmTiles, b []float32, bs, k int, load bool) {
-	gemmPanelGeneric(c, ldc, n, t, b, bs, k, load)
-}
-
 func packTurned(dst, b []float32, ldb, n, k int)   { packTurnedGeneric(dst, b, ldb, n, 0, k) }
 func packColumns(dst, b []float32, ldb, n, k int)  { packColumnsGeneric(dst, b, ldb, n, k) }
 func packTiles(dst, a []float32, lda, rows, k int) { packTilesGeneric(dst, a, lda, rows, k) }

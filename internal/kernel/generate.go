@@ -2,3 +2,4 @@ package kernel
 
 //go:generate go run -C gen . -out ../avx2_amd64.s -stubs ../avx2_amd64.go -pkg kernel
 //go:generate go run -C gen . -set train -out ../train_amd64.s -stubs ../train_amd64.go -pkg kernel
+//go:generate go run -C gen . -set neon ../neon_arm64.s

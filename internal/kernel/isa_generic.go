@@ -4,19 +4,8 @@ package kernel
 
 import "math"
 
-// ISA names the instruction set of the kernels in use.
-func ISA() string { return "generic" }
-
 func quantiseRow(q []int8, wide []int16, meta metas, x []float32) {
 	quantiseRowGeneric(q, wide, meta, x)
-}
-
-func mulPlain(dst []float32, ldd int, x []float32, ldx, rows int, w plainPanels) {
-	mulPlainGeneric(dst, ldd, x, ldx, rows, w)
-}
-
-func mulQuant(dst []float32, ldd int, a *quantRows, r0, r1 int, w *Matrix, p0, p1 int) {
-	mulQuantGeneric(dst, ldd, a, r0, r1, w, p0, p1)
 }
 
 func (m *Matrix) packPanel(p int, src []byte) bool { return false }

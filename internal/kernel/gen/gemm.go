@@ -2,19 +2,31 @@ package main
 
 import (
 	"flag"
+	"log"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// trainSet writes the kernels of training instead of those of inference where -set train asks for it, and says whether it did. They live in a file of their own.
-func trainSet() bool {
-	set := flag.String("set", "inference", "kernels to write: inference or train")
+// otherSet writes the kernels of training where -set train asks for them, or those of arm64 for -set neon, and says whether it did: they live in files of their own.
+func otherSet() bool {
+	set := flag.String("set", "inference", "kernels to write: inference, train or neon")
 	flag.Parse()
-	if *set != "train" {
+	switch *set {
+	case "neon":
+		if err := neonSet(flag.Arg(0)); err != nil {
+			log.Fatal(err)
+		}
+	case "train":
+		trainSet()
+	default:
 		return false
 	}
+	return true
+}
+
+func trainSet() {
 	ConstraintExpr("amd64,!purego")
 	for rows := 1; rows <= gemmRows; rows++ {
 		gemm(rows)
@@ -24,7 +36,6 @@ func trainSet() bool {
 	gemmTurn()
 	back()
 	Generate()
-	return true
 }
 
 // gemmRows is the height of the register tile: 6x16 sums, two vectors of B, two broadcasts are the sixteen registers.

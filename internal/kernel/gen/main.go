@@ -1,5 +1,5 @@
 // Command gen writes the AVX2 kernels: go run . -out ../avx2_amd64.s -stubs ../avx2_amd64.go -pkg kernel (see generate.go beside the kernels); those of
-// training with -set train.
+// training with -set train, those of arm64 with -set neon.
 //
 // Rules that every kernel here keeps: V-forms only, since one legacy SSE instruction while upper halves are in use costs hundreds of cycles; VZEROUPPER before RET; at
 // most the 16 registers of AVX2; unaligned loads; never a read outside the slices.
@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	if trainSet() {
+	if otherSet() {
 		return
 	}
 	ConstraintExpr("amd64,!purego")
