@@ -13,6 +13,7 @@ import (
 
 	"tinyloop/internal/arch"
 	"tinyloop/internal/fault"
+	"tinyloop/internal/gen"
 	"tinyloop/internal/host"
 )
 
@@ -21,7 +22,7 @@ type EngineFlags struct {
 	Threads       int           `help:"Compute threads; 0 = one per core." env:"TINYLOOP_THREADS" default:"0"`
 	MaxSeqLen     int           `help:"Longest prompt plus answer in tokens, at most what the model was trained for; 0 = that." env:"TINYLOOP_MAX_SEQ_LEN" default:"0"`
 	KVDtype       string        `name:"kv-dtype" help:"Number format of the KV cache: f32 or f16." env:"TINYLOOP_KV_DTYPE" enum:"f32,f16" default:"f32"`
-	KVMode        string        `name:"kv-mode" help:"Sharing of the KV cache between loops: per_loop." env:"TINYLOOP_KV_MODE" enum:"per_loop" default:"per_loop"`
+	KVMode        string        `name:"kv-mode" help:"Sharing of the KV cache between loops where a request names none: per_loop, or the lossy last, mean, mod:K." env:"TINYLOOP_KV_MODE" default:"per_loop"`
 	KVBudgetMB    int64         `name:"kv-budget-mb" help:"Memory for the KV cache in MiB; 0 = chosen from the model and the machine." env:"TINYLOOP_KV_BUDGET_MB" default:"0"`
 	MaxLoops      int           `help:"Most loops a request may ask for; 0 = four times the trained maximum." env:"TINYLOOP_MAX_LOOPS" default:"0"`
 	LoopRange     string        `help:"Layers to loop over in models that have no loop, as in 8-11x4: layers 8 to 11, four passes unless a request says otherwise (two without x4)." env:"TINYLOOP_LOOP_RANGE" placeholder:"FIRST-LAST[xLOOPS]"`
@@ -34,7 +35,7 @@ type EngineFlags struct {
 
 func (f *EngineFlags) options(log *slog.Logger) host.Options {
 	return host.Options{
-		Threads: f.Threads, MaxSeqLen: f.MaxSeqLen, KVType: f.KVDtype, KVBudget: f.KVBudgetMB << 20, MaxLoops: f.MaxLoops,
+		Threads: f.Threads, MaxSeqLen: f.MaxSeqLen, KVType: f.KVDtype, KVMode: f.KVMode, KVBudget: f.KVBudgetMB << 20, MaxLoops: f.MaxLoops,
 		Loop:       f.loop(),
 		QueueLimit: f.Queue, MaxSeqs: f.MaxSeqs, StepRows: f.StepRows, Timeout: f.Timeout, NoPrefixCache: f.NoPrefixCache, Log: log,
 	}
@@ -56,6 +57,9 @@ func (f *EngineFlags) validate() error {
 		if c.v < 0 {
 			return fault.New(fault.Invalid, c.name, "--%s must be 0 or more, not %d", c.name, c.v)
 		}
+	}
+	if _, _, err := gen.ParseKVMode(f.KVMode); err != nil {
+		return err
 	}
 	_, err := arch.ParseRange(f.LoopRange)
 	return err

@@ -90,6 +90,9 @@ func own(o *Object, r *gen.Request) {
 	keep(&r.DraftAhead, o.Int("draft_ahead"))
 	keep(&r.Branches, o.Int("K_branches"))
 	keep(&r.Accept, o.Float("accept_threshold"))
+	if s := o.Str("kv_mode"); s != "" {
+		r.KVMode = s
+	}
 	r.Exit = exit(o.Get("exit"), r.Exit)
 	if s := o.Str("mode"); s != "" {
 		r.Mode = s
@@ -105,11 +108,6 @@ func own(o *Object, r *gen.Request) {
 // later refuses what would change the tokens or their number and is not built yet, unless it asks for what is done anyway.
 func later(o *Object) {
 	o.Unsupported("logprobs_by_loop")
-	for name, only := range map[string]string{"kv_mode": "per_loop"} {
-		if v := o.Get(name); v.Present() && v.String() != only {
-			v.Fail(fault.Unsupported, "unsupported_parameter", "%s must be %q: nothing else is supported by this server", v.Path(), only)
-		}
-	}
 }
 
 // exit reads the object of early exits; null and false are none.

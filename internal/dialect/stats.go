@@ -57,6 +57,10 @@ func AppendStats(dst []byte, e *gen.Event, p *Prompt) []byte {
 	dst = AppendInt(dst, st.Turns)
 	dst = append(dst, `,"rows_per_call":`...)
 	dst = AppendFloat(dst, ratio(st.Rows, st.Turns))
+	if st.KVMode != "" && st.KVMode != "per_loop" {
+		dst = append(dst, `,"kv_mode":`...)
+		dst = AppendString(dst, st.KVMode)
+	}
 	if st.Histogram != nil {
 		dst = append(dst, `,"loop_histogram":[`...)
 		for i, n := range st.Histogram[1:] {

@@ -47,6 +47,17 @@ const (
 	DefaultAccept = 0.3
 )
 
+// KV is how the loops of decoded positions share their K/V. A prompt is always computed with K/V of its own for every loop, which are then reduced.
+// All but KVPerLoop are lossy: they change the tokens, by little where the model tolerates it, and take less memory.
+type KV uint8
+
+const (
+	KVPerLoop KV = iota
+	KVLast       // a row sees the last loop of earlier positions
+	KVMean       // a row sees the mean over the loops of earlier positions
+	KVMod        // loop t sees the last loop of earlier positions that is t modulo Residues
+)
+
 // Request is one prompt with everything that decides its answer. The engine only reads it; the caller must not change it until the last Finish.
 type Request struct {
 	ID     string // for logs only
@@ -69,6 +80,8 @@ type Request struct {
 	Verify         Verify    // not with Autoregressive
 	Accept         float32   // of Typical, in (0, 1]; 0 = DefaultAccept
 	Exit           Exit      // early exit of decoded positions
+	KV             KV        // sharing of K/V between loops
+	Residues       int       // of KVMod: how many loops keep K/V of their own, 1..Loops
 	Deadline       time.Time // zero = none; passing it ends every choice with Finish(Timeout)
 	Priority       int       // reserved
 }

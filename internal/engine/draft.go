@@ -339,6 +339,7 @@ func (e *Engine) displace(b *branch) {
 	e.ground(c.line, 0)
 	e.ground(b, 0)
 	c.seq.Tokens, c.seq.Drafts, c.line = c.seq.Tokens[:c.agreed()], 0, b
+	c.folded = 0
 	c.seq.Upto = min(c.seq.Upto, len(c.job.req.Prompt))
 	e.preempted.Add(1)
 }

@@ -84,6 +84,8 @@ type loop struct {
 
 	forks           []*job    // prefilled in this step, choices to be branched off
 	target, guessed []float32 // [vocab] distributions of a judgement
+	pages           []int32   // of one core block, by loop
+	folds           []*choice // with positions whose K/V are to be reduced
 	sprouts         []*choice // with more than one guess for the next position
 	now             time.Time
 	deadline        time.Time // the earliest of all jobs; zero = none

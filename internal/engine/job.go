@@ -55,6 +55,7 @@ type choice struct {
 	why    Why
 	drafting
 	exiting
+	folding
 }
 
 // newJob checks a request. Everything that could make it fail later for its own fault is found here.
@@ -75,7 +76,8 @@ func (e *Engine) newJob(r *Request, s Sink) (*job, error) {
 	if window >= limit {
 		window, sinks = 0, 0 // sees everything anyway
 	}
-	if err := e.sch.Fits(limit, loops, window, sinks); err != nil {
+	share := foldOf(r)
+	if err := e.sch.Fits(&sched.Seq{Loops: loops, Window: window, Sinks: sinks, Limit: limit, Fold: share, Share: len(r.Prompt)}); err != nil {
 		return nil, err
 	}
 	j := &job{req: r, sink: s, params: r.Sampling, choices: make([]choice, n), left: n}
@@ -87,6 +89,7 @@ func (e *Engine) newJob(r *Request, s Sink) (*job, error) {
 		c.seq = sched.Seq{Loops: loops, Window: window, Sinks: sinks, Limit: limit, NoCache: r.NoCache, Owner: &c.trunk}
 		c.prepare(schemeOf(r, loops))
 		e.setExit(c, r.Exit)
+		c.setFold(share)
 	}
 	j.choices[0].seq.Fresh = r.PromptLogprobs
 	j.choices[0].seq.Tokens = j.tokens(e)
@@ -129,7 +132,10 @@ func (e *Engine) validate(r *Request) error {
 	if err := e.validateDraft(r); err != nil {
 		return err
 	}
-	return e.validateExit(r)
+	if err := e.validateExit(r); err != nil {
+		return err
+	}
+	return validateKV(r)
 }
 
 // earlyParams is the sampling of positions before MinTokens: the stop ids are banned on top of the request's own bias.

@@ -398,7 +398,7 @@ func (e *Engine) die(err error) {
 	e.broken.Store(&err)
 	e.forgetGone()
 	e.cut(0)
-	e.forks, e.sprouts, e.asked = nil, nil, nil
+	e.forks, e.folds, e.sprouts, e.asked = nil, nil, nil, nil
 	for len(e.jobs) > 0 {
 		e.end(e.jobs[len(e.jobs)-1], Fail, err)
 	}

@@ -1,6 +1,9 @@
 package engine
 
-import "tinyloop/internal/sample"
+import (
+	"tinyloop/internal/sample"
+	"tinyloop/internal/sched"
+)
 
 // settle is what follows the model's part of a step: K/V that are complete are committed, prompt tokens scored, tokens sampled and delivered,
 // choices branched off.
@@ -12,6 +15,11 @@ func (e *Engine) settle() {
 		e.land(&e.gone[i])
 	}
 	e.forgetGone()
+	for i, c := range e.folds {
+		e.fold(c)
+		e.folds[i] = nil
+	}
+	e.folds = e.folds[:0]
 	for i, j := range e.forks {
 		e.fork(j)
 		e.forks[i] = nil
@@ -45,6 +53,10 @@ func (e *Engine) commit(c *choice, d *departure) {
 	j := c.job
 	e.sch.Commit(&c.seq, 1)
 	c.advance(int(d.pos))
+	if c.seq.Fold != (sched.Fold{}) && c.seq.Computed >= len(j.req.Prompt) && !c.due {
+		c.due = true
+		e.folds = append(e.folds, c)
+	}
 	if j.req.PromptLogprobs && j.scored < len(j.req.Prompt) {
 		if e.score(j, d); j.err != nil {
 			e.end(j, Fail, j.err)
@@ -126,6 +138,7 @@ func (e *Engine) fork(j *job) {
 			e.sch.Fork(parent, &c.seq, e.copies)
 			if c.seq.Running() {
 				c.advance(c.seq.Computed - 1)
+				c.folded = j.choices[0].folded
 			}
 		}
 	}

@@ -50,6 +50,7 @@ type Request struct {
 	Verify             string   // "" or replay, rejection, typical
 	Accept             *float64 // accept_threshold of typical, in (0, 1]
 	Exit               *Exit    // nil = every position makes all passes
+	KVMode             string   // \"\" = the server's; per_loop, last, mean, mod:k
 	Timeout            time.Duration
 	FitWindow          bool // drop whole oldest turns (never the system message, never the last) until the conversation fits
 	NoGenerationPrompt bool
@@ -114,8 +115,9 @@ type Stats struct {
 	Chosen                                       string // mode that auto ended with, "" otherwise
 	Draft                                        Draft
 	Histogram                                    []int32 // with Exit: tokens by the passes behind them; entry i is i passes
-	StopString                                   string  // the stop string that matched
-	StopID                                       tok.ID  // the stop token, -1 otherwise
+	KVMode                                       string
+	StopString                                   string // the stop string that matched
+	StopID                                       tok.ID // the stop token, -1 otherwise
 	Seed                                         uint64
 	Queued, TTFT, Prefill, Decode, Wall          time.Duration
 	TokensPerSecond                              float64 // tokens after the first / time after the first; 0 when unknown
@@ -136,6 +138,7 @@ type Answer struct {
 // Limits are the operator's bounds on every request of one generator.
 type Limits struct {
 	MaxSeqLen      int           // 0 = the model's window
+	KVMode         string        // of requests that name none; "" = per_loop
 	DefaultTimeout time.Duration // used when a request names none; 0 = no deadline
 	MaxTimeout     time.Duration // longer wishes are cut to it, with a warning; 0 = no bound
 }

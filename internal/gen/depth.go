@@ -3,6 +3,8 @@ package gen
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 
 	"tinyloop/internal/engine"
 	"tinyloop/internal/fault"
@@ -25,6 +27,9 @@ type depth struct {
 	verify engine.Verify
 	accept float32
 	exit   engine.Exit
+	kv     engine.KV
+	kvMod  int
+	kvName string
 }
 
 // Exit asks for early exits of decoded positions; see engine.Exit.
@@ -118,7 +123,7 @@ func (g *Generator) checkDraft(r *Request, p *plan) error {
 	if d.mode != engine.Autoregressive && d.loops < 2 {
 		p.warn("mode %s has nothing to guess from at one loop: the answer is decoded plainly", modes[d.mode])
 		d.mode = engine.Autoregressive
-		return nil
+		return g.checkKV(r, p)
 	}
 	plain := d.mode == engine.Autoregressive
 	for _, f := range []struct {
@@ -137,7 +142,52 @@ func (g *Generator) checkDraft(r *Request, p *plan) error {
 			*f.to = *f.v
 		}
 	}
-	return checkVerify(r, p, plain)
+	if err := checkVerify(r, p, plain); err != nil {
+		return err
+	}
+	return g.checkKV(r, p)
+}
+
+// checkKV settles how loops share K/V. The server's default gives way to a mode that it does not go with.
+func (g *Generator) checkKV(r *Request, p *plan) error {
+	name := r.KVMode
+	if name == "" {
+		name = g.lim.KVMode
+		if name != "" && name != "per_loop" && (p.mode != engine.Autoregressive || p.exit.Rule != engine.NoExit) {
+			p.warn("kv_mode %s, the server's default, does not go with this mode or exit: per_loop is used", name)
+			name = ""
+		}
+	}
+	kv, mod, err := ParseKVMode(name)
+	if err != nil {
+		return err
+	}
+	if p.kv, p.kvMod, p.kvName = kv, mod, name; kv == engine.KVPerLoop {
+		p.kvName = "per_loop"
+		return nil
+	}
+	p.warn("kv_mode %s is lossy: later tokens see less of the loops than the model was made for", name)
+	return nil
+}
+
+// ParseKVMode reads the name of a KV policy: per_loop (also ""), last, mean or mod:k.
+func ParseKVMode(name string) (engine.KV, int, error) {
+	switch name {
+	case "", "per_loop":
+		return engine.KVPerLoop, 0, nil
+	case "last":
+		return engine.KVLast, 0, nil
+	case "mean":
+		return engine.KVMean, 0, nil
+	case "shared":
+		return 0, 0, fault.New(fault.Unsupported, "kv_mode", "kv_mode shared is for models that were trained with one K/V for all loops, which no file format of ours can say yet; last is near to it")
+	}
+	if k, ok := strings.CutPrefix(name, "mod:"); ok {
+		if n, err := strconv.Atoi(k); err == nil && n >= 1 && n <= 1<<16 {
+			return engine.KVMod, n, nil
+		}
+	}
+	return 0, 0, fault.New(fault.Invalid, "kv_mode", "kv_mode must be per_loop, last, mean or mod:k with k of 1 or more, got %q", fault.Clip(name, 40))
 }
 
 func checkVerify(r *Request, p *plan, plain bool) error {

@@ -84,7 +84,7 @@ func (g *Generator) Generate(ctx context.Context, r *Request) (*Stream, error) {
 		PromptLogprobs: r.Echo && r.Logprobs,
 		NoCache:        r.NoCache,
 
-		Mode: p.mode, DraftLoops: p.draft, DraftAhead: p.ahead, Branches: p.fan, Verify: p.verify, Accept: p.accept, Exit: p.exit,
+		Mode: p.mode, DraftLoops: p.draft, DraftAhead: p.ahead, Branches: p.fan, Verify: p.verify, Accept: p.accept, Exit: p.exit, KV: p.kv, Residues: p.kvMod,
 	}
 	if p.timeout > 0 {
 		er.Deadline = start.Add(p.timeout)

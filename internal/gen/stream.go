@@ -33,6 +33,7 @@ type Stream struct {
 	warnings []string
 	mode     engine.Mode
 	verify   engine.Verify
+	kvMode   string
 	start    time.Time
 	now      func() time.Time
 	cancel   context.CancelFunc
@@ -104,6 +105,7 @@ func newStream(g *Generator, r *Request, p *plan, er *engine.Request, room bool,
 		warnings: p.warnings,
 		mode:     p.mode,
 		verify:   p.verify,
+		kvMode:   p.kvName,
 		start:    start,
 		now:      g.now,
 		cancel:   cancel,
@@ -460,6 +462,7 @@ func (s *Stream) stats(ch *choice, st engine.Stats) Stats {
 		MeanLoops:        float64(st.Loops),
 		Turns:            st.Turns,
 		Rows:             st.Rows,
+		KVMode:           s.kvMode,
 		StopID:           ch.stopID,
 		Seed:             s.seed,
 		Queued:           s.queued,

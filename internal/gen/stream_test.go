@@ -281,7 +281,7 @@ func TestStats(t *testing.T) {
 	es := events(t, g, &Request{Prompt: ptr("hi"), MaxTokens: ptr(3), Seed: ptr(uint64(5))})
 	want := Stats{PromptTokens: 2, CachedTokens: 1, CompletionTokens: 3, Loops: 4, MeanLoops: 4, Turns: 12, StopID: -1, Seed: 5,
 		Queued: 2 * time.Millisecond, TTFT: 10 * time.Millisecond, Prefill: 7 * time.Millisecond, Decode: 10 * time.Millisecond, Wall: 25 * time.Millisecond,
-		TokensPerSecond: 200, Mode: "autoregressive"}
+		TokensPerSecond: 200, Mode: "autoregressive", KVMode: "per_loop"}
 	if d := cmp.Diff(want, es[len(es)-1].Stats); d != "" {
 		t.Error(d)
 	}

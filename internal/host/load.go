@@ -128,7 +128,7 @@ func load(name string, f *tensorfile.File, o Options) (*Model, error) {
 	m := &Model{Name: name, engine: e, scratch: s, weights: w}
 	about := info(name, f, w, s, kv)
 	about.Chat = talks(tm, t)
-	m.Generator = gen.New(e, t, tm, about, gen.Limits{MaxSeqLen: o.MaxSeqLen, DefaultTimeout: o.Timeout})
+	m.Generator = gen.New(e, t, tm, about, gen.Limits{MaxSeqLen: o.MaxSeqLen, KVMode: o.KVMode, DefaultTimeout: o.Timeout})
 	return m, nil
 }
 

@@ -15,7 +15,7 @@ func (s *Scheduler) admit() {
 	for len(s.waiting) > 0 && len(s.running) < s.cfg.MaxSeqs {
 		q := s.waiting[0]
 		path := s.match(q)
-		reserve := peak(min(len(q.Tokens)+1, q.Limit), q.Window, q.Sinks) * s.Slots(q.Loops)
+		reserve := s.need(q, min(len(q.Tokens)+1, q.Limit))
 		if reserve-s.shared(q, path) > s.pool.spare()-promised {
 			s.stuck = true
 			return
@@ -189,10 +189,18 @@ func (s *Scheduler) place() {
 // room takes pages for up to n more rows of q and says for how many there are.
 func (s *Scheduler) room(q *Seq, n int) int {
 	slots := s.Slots(q.Loops)
-	want := blocksOf(q.Entered + n)
-	for q.blocks < want && s.pool.spare() >= slots {
+	want, fresh := blocksOf(q.Entered+n), slots
+	if q.folded {
+		fresh -= (q.Loops - q.Fold.residues(q.Loops)) * s.cfg.Core
+	}
+	for q.blocks < want && s.pool.spare() >= fresh {
 		q.grow(slots, q.blocks+1)
 		for slot := range slots {
+			if at := s.first(q, slot); q.folded && at < slot {
+				q.Pages[slot][q.blocks] = q.Pages[at][q.blocks]
+				s.pool.hold(q.Pages[at][q.blocks])
+				continue
+			}
 			q.Pages[slot][q.blocks] = s.pool.take()
 		}
 		q.held += slots

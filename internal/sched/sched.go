@@ -87,13 +87,13 @@ func New(c Config) *Scheduler {
 func (s *Scheduler) Slots(loops int) int { return s.cfg.Prelude + loops*s.cfg.Core + s.cfg.Coda }
 
 // Fits refuses a sequence that could never run, even alone: fault.TooLong with both numbers. It may be called from any goroutine.
-func (s *Scheduler) Fits(limit, loops, window, sinks int) error {
-	need := peak(limit, window, sinks) * s.Slots(loops)
+func (s *Scheduler) Fits(q *Seq) error {
+	need := s.need(q, q.Limit)
 	if need <= s.cfg.Pages {
 		return nil
 	}
 	return &fault.Error{Kind: fault.TooLong, Field: "max_tokens", Code: "kv_budget_exceeded",
-		Msg: fmt.Sprintf("the request needs %d KV pages (%d positions at %d loops), the server has %d", need, limit, loops, s.cfg.Pages)}
+		Msg: fmt.Sprintf("the request needs %d KV pages (%d positions at %d loops), the server has %d", need, q.Limit, q.Loops, s.cfg.Pages)}
 }
 
 // Add queues a new sequence.
@@ -187,7 +187,7 @@ func (s *Scheduler) Fork(parent, child *Seq, copyPage func(dst, src int32)) {
 	}
 	child.grow(slots, parent.blocks)
 	s.lend(parent, child, parent.blocks, part, copyPage)
-	child.Computed, child.Entered = parent.Computed, parent.Computed
+	child.Computed, child.Entered, child.folded = parent.Computed, parent.Computed, parent.folded
 	child.blocks, child.low, child.indexed = parent.blocks, parent.low, parent.indexed
 	if parent.tip >= 0 {
 		s.idx.stand(child, parent.tip)
@@ -207,6 +207,11 @@ func (s *Scheduler) lend(parent, child *Seq, n int, part bool, copyPage func(dst
 			if !part || b < n-1 {
 				s.pool.hold(page)
 				child.Pages[slot][b] = page
+				continue
+			}
+			if at := s.first(parent, slot); at < slot && parent.Pages[at][b] == page {
+				child.Pages[slot][b] = child.Pages[at][b]
+				s.pool.hold(child.Pages[at][b])
 				continue
 			}
 			own := s.pool.take()

@@ -223,7 +223,7 @@ func (m *sim) arrive(i int) int {
 		}
 		c.q.Tokens = append(c.q.Tokens, tok)
 	}
-	if m.s.Fits(c.q.Limit, c.q.Loops, c.q.Window, c.q.Sinks) != nil {
+	if m.s.Fits(c.q) != nil {
 		return 0
 	}
 	m.seqs = append(m.seqs, c)
@@ -387,7 +387,7 @@ func TestFits(t *testing.T) {
 		limit, loops, window, sinks int
 		ok                          bool
 	}{{16 * 20, 2, 0, 0, true}, {16*20 + 1, 2, 0, 0, false}, {100000, 2, 256, 4, true}, {100000, 8, 256, 4, false}} {
-		err := s.Fits(c.limit, c.loops, c.window, c.sinks)
+		err := s.Fits(&Seq{Limit: c.limit, Loops: c.loops, Window: c.window, Sinks: c.sinks})
 		if (err == nil) != c.ok || err != nil && fault.Of(err) != fault.TooLong {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -17,6 +17,7 @@ type Seq struct {
 	Drafts        int     // tokens at the end of Tokens that are only guessed: their rows come after everyone's agreed ones and cost nobody pages
 	Upto          int     // only positions below it may enter for now; 0 = all
 	Share         int     // only positions below it are looked up in and given to the prefix index; 0 = all
+	Fold          Fold    // sharing of K/V between loops behind the prompt, whose length Share is then
 	Owner         any     // not touched
 
 	Pages     [][]int32 // [slot][block]: page, -1 = none. The outer slice never changes, so rows may share it
@@ -27,6 +28,7 @@ type Seq struct {
 
 	age     int64
 	running bool
+	folded  bool  // Collapse has been called
 	side    bool  // a branch of guesses that hangs on another sequence
 	grant   int   // rows that the step in preparation gives it
 	bulk    int   // positions below it entered as chunks of a prompt
@@ -63,7 +65,7 @@ func (q *Seq) shared() int {
 
 // reset is the state of a sequence without K/V.
 func (q *Seq) reset() {
-	q.Computed, q.Entered, q.running, q.grant = 0, 0, false, 0
+	q.Computed, q.Entered, q.running, q.grant, q.folded = 0, 0, false, 0, false
 	q.blocks, q.low, q.reserve, q.held, q.tip, q.indexed, q.bulk = 0, 0, 0, 0, -1, 0, 0
 }
 

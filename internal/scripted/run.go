@@ -155,7 +155,7 @@ func (m *Model) look(r *model.Row, slot int, depth int32, visit func(*cell)) {
 // checked is the cell of an earlier position after every check that needs no other cell but its predecessor.
 func (m *Model) checked(r *model.Row, slot int, depth, pos int32) *cell {
 	c := m.cellAt(r.Pages, r, slot, pos)
-	if int(c.slot) != slot && !c.lent || c.pos != pos || c.depth != depth {
+	if int(c.slot) != slot && !c.lent && !shares(r, slot, int(c.slot), pos) || c.pos != pos || c.depth != depth {
 		m.violate("position %d at loop %d looks at position %d in slot %d and finds position %d of slot %d (depth %d)",
 			r.Pos, r.Loop, pos, slot, c.pos, c.slot, c.depth)
 	}
@@ -177,6 +177,20 @@ func (m *Model) checked(r *model.Row, slot int, depth, pos int32) *cell {
 		m.same(r, pos, m.states[r.State].history, hash(c.history, uint64(r.Token)))
 	}
 	return c
+}
+
+// shares says whether two slots have one page for a position, and nothing later than the second writes to it.
+func shares(r *model.Row, slot, with int, pos int32) bool {
+	at := func(s int) int32 { return r.Pages[s][pos/pageLen] }
+	if with < 0 || with >= len(r.Pages) || at(with) != at(slot) {
+		return false
+	}
+	for s := with + 1; s < len(r.Pages); s++ {
+		if at(s) == at(slot) {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *Model) same(r *model.Row, pos int32, got, want uint64) {

@@ -32,7 +32,9 @@ func TestFieldsAtFault(t *testing.T) {
 		{"/v1/chat/completions", chatBody(`"mode":"auto","verify":"hope"`), 422, "verify", "typical"},
 		{"/generate", `{"prompt":"a","accept_threshold":1.5}`, 422, "accept_threshold", "at most 1"},
 		{"/generate", `{"prompt":"a","logprobs_by_loop":true}`, 422, "logprobs_by_loop", ""},
-		{"/generate", `{"prompt":"a","kv_mode":"last"}`, 422, "kv_mode", "per_loop"},
+		{"/generate", `{"prompt":"a","kv_mode":"mod:0"}`, 422, "kv_mode", "per_loop, last, mean or mod:k"},
+		{"/generate", `{"prompt":"a","kv_mode":"shared"}`, 422, "kv_mode", "trained"},
+		{"/generate", `{"prompt":"a","kv_mode":"last","mode":"speculative"}`, 422, "kv_mode", "guess"},
 		{"/generate", `{"prompt":"a","functions":[{}]}`, 422, "functions", ""},
 		{"/generate", `{"prompt":"a","stop_ids":[` + strings.Repeat("1,", 256) + `1]}`, 422, "stop_ids", "at most 256"}, // each token is compared with all of them
 		{"/generate", `{"prompt":"a","suffix":"b"}`, 422, "suffix", ""},
@@ -43,7 +45,7 @@ func TestFieldsAtFault(t *testing.T) {
 			t.Errorf("%s: %s", short(c.body), r.Body)
 		}
 	}
-	for _, ok := range []string{`"kv_mode":"per_loop"`, `"verify":"replay"`, `"logprobs_by_loop":false`, `"tinyloop":{"draft_loops":null,"exit":false,"loops":2}`} {
+	for _, ok := range []string{`"kv_mode":"per_loop"`, `"kv_mode":"last"`, `"kv_mode":"mean"`, `"kv_mode":"mod:2"`, `"verify":"replay"`, `"logprobs_by_loop":false`, `"tinyloop":{"draft_loops":null,"exit":false,"loops":2}`} {
 		w.Post("/generate", `{"prompt":"a",`+ok+`}`, 200)
 		w.Post("/v1/chat/completions", chatBody(ok), 200)
 	}
