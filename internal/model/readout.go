@@ -234,11 +234,10 @@ func (t *tape[F]) headChunk(goals []goal, back bool) {
 
 // row is the trace of one row.
 func row[F nn.Float](t *nn.NormTrace[F], i int) nn.NormTrace[F] {
-	one := nn.NormTrace[F]{Inv: t.Inv[i : i+1]}
-	if t.Mean != nil {
-		one.Mean = t.Mean[i : i+1]
+	if t.Inv == nil {
+		return *t
 	}
-	return one
+	return nn.NormTrace[F]{Inv: t.Inv[i : i+1]}
 }
 
 func (t *tape[F]) count(g *goal, l nn.Loss) {

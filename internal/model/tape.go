@@ -139,14 +139,10 @@ func (t *tape[F]) tmp() int {
 }
 
 func (t *tape[F]) normTrace(a *arena[F], n nn.NormAt, rows int) nn.NormTrace[F] {
-	var tr nn.NormTrace[F]
-	if n.Kind != nn.Identity {
-		tr.Inv = a.floats(rows)
+	if n.Kind != nn.RMS {
+		return nn.NormTrace[F]{}
 	}
-	if n.Kind == nn.LayerNorm {
-		tr.Mean = a.floats(rows)
-	}
-	return tr
+	return nn.NormTrace[F]{Inv: a.floats(rows)}
 }
 
 func (t *tape[F]) blockTraces(a *arena[F], n, rows int) []blockTrace[F] {

@@ -9,8 +9,8 @@ type NormAt struct {
 	Gain, Bias Vec
 }
 
-// NormTrace is what the backward of a norm needs besides its input.
-type NormTrace[F Float] struct{ Inv, Mean []F } // [rows] 1/deviation, and of LayerNorm the mean
+// NormTrace is what the backward of a norm needs besides its input: [rows] 1/rms. LayerNorm makes its statistics anew.
+type NormTrace[F Float] struct{ Inv []F }
 
 // Norm writes norm(x) of rows rows to dst and keeps their statistics in t. dst may be x.
 func (w *Work[F]) Norm(n *NormAt, t *NormTrace[F], dst, x []F, rows int) {
@@ -20,14 +20,8 @@ func (w *Work[F]) Norm(n *NormAt, t *NormTrace[F], dst, x []F, rows int) {
 		return
 	}
 	bias := w.Val(n.Bias)
-	for r := range rows {
-		row := x[r*d : (r+1)*d]
-		m := mean(row)
-		s := inverse(squares(row, m), d, F(n.Eps))
-		t.Mean[r], t.Inv[r] = m, s
-		for i, v := range row {
-			dst[r*d+i] = (v-m)*s*gain[i] + bias[i]
-		}
+	for o := 0; o < rows*d; o += d {
+		w.LayerNorm(dst[o:o+d], x[o:o+d], gain, bias, F(n.Eps))
 	}
 }
 
@@ -39,25 +33,28 @@ func (w *Work[F]) NormBack(n *NormAt, t *NormTrace[F], dx, dy, x []F, rows int, 
 		return
 	}
 	dbias := w.GradOf(n.Bias)
-	for r := range rows {
-		dout := dy[r*d : (r+1)*d]
-		w.Add(dbias, dbias, dout)
-		layerNormBack(dx[r*d:(r+1)*d], dgain, dout, x[r*d:(r+1)*d], gain, t.Mean[r], t.Inv[r], add)
+	for o := 0; o < rows*d; o += d {
+		w.Add(dbias, dbias, dy[o:o+d])
+		layerNormBack(dx[o:o+d], dgain, dy[o:o+d], x[o:o+d], gain, F(n.Eps), add)
 	}
 }
 
 // With u = dy*gain and y = (x-mean)*inv: dx = inv*(u - mean(u) - y*mean(u*y)).
-func layerNormBack[F Float](dx, dgain, dy, x, gain []F, m, inv F, add bool) {
+func layerNormBack[F Float](dx, dgain, dy, x, gain []F, eps F, add bool) {
+	m, inv := moments(x, eps)
+	dgain, dy, gain = dgain[:len(x)], dy[:len(x)], gain[:len(x)]
 	var su, suy F
 	for i, v := range x {
-		y, u := (v-m)*inv, dy[i]*gain[i]
-		dgain[i] += dy[i] * y
-		su += u
-		suy += u * y
+		y := (v - m) * inv
+		t := dy[i] * y
+		dgain[i] += t
+		su += dy[i] * gain[i]
+		suy += t * gain[i]
 	}
 	n := F(len(x))
+	shift, slope := inv*su/n, inv*inv*suy/n
 	for i, v := range x {
-		d := inv * (dy[i]*gain[i] - su/n - (v-m)*inv*suy/n)
+		d := dy[i]*gain[i]*inv - shift - (v-m)*slope
 		if add {
 			d += dx[i]
 		}
@@ -65,18 +62,18 @@ func layerNormBack[F Float](dx, dgain, dy, x, gain []F, m, inv F, add bool) {
 	}
 }
 
-func mean[F Float](x []F) (sum F) {
-	for _, v := range x {
-		sum += v
+// moments gives the mean and 1/sqrt(variance + eps), each of four sums that take turns.
+func moments[F Float](x []F, eps F) (mean, inv F) {
+	var s, q [4]F
+	for i, v := range x {
+		s[i&3] += v
 	}
-	return sum / F(len(x))
-}
-
-func squares[F Float](x []F, m F) (sum F) {
-	for _, v := range x {
-		sum += (v - m) * (v - m)
+	mean = (s[0] + s[1] + s[2] + s[3]) / F(len(x))
+	for i, v := range x {
+		v -= mean
+		q[i&3] += v * v
 	}
-	return sum
+	return mean, inverse(q[0]+q[1]+q[2]+q[3], len(x), eps)
 }
 
 // inverse is 1/sqrt(sum/d + eps).

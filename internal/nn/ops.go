@@ -26,6 +26,7 @@ type Ops[F Float] struct {
 	SumSquares     func(x []F) float64
 	RMSNorm        func(dst []F, ldd int, x []F, ldx int, gain []F, n, rows int, eps F, inv []F)
 	RMSNormBack    func(dx []F, lddx int, dgain, dy []F, lddy int, x []F, ldx int, gain, inv []F, n, rows int, add bool)
+	LayerNorm      func(dst, x, gain, bias []F, eps F)
 	SwiGLU         func(dst, gate, up []F)
 	SwiGLUBack     func(dgate, dup, dy, gate, up []F)
 	GELU           func(dst, x []F)
@@ -49,7 +50,7 @@ func Kernels() *Ops[float32] {
 		PackLen: kernel.GemmPackLen, PackNT: kernel.GemmPackNT, PackNN: kernel.GemmPackNN,
 		Gemm: kernel.Gemm, GemmTN: kernel.GemmTN, GemmTNScratch: kernel.GemmTNScratch,
 		Add: kernel.Add, AddScaled: kernel.AddScaled, AddProduct: kernel.AddProduct, MulAdd: kernel.MulAdd, Scale: kernel.Scale,
-		SumSquares: kernel.SumSquares, RMSNorm: kernel.RMSNormRows, RMSNormBack: kernel.RMSNormBackRows,
+		SumSquares: kernel.SumSquares, RMSNorm: kernel.RMSNormRows, RMSNormBack: kernel.RMSNormBackRows, LayerNorm: kernel.LayerNorm,
 		SwiGLU: kernel.SwiGLU, SwiGLUBack: kernel.SwiGLUBack, GELU: kernel.GELU, GELUBack: kernel.GELUBack, ReLU2: kernel.ReLU2, ReLU2Back: kernel.ReLU2Back,
 		Softcap: kernel.Softcap, SoftcapBack: kernel.SoftcapBack, CrossEntropy: kernel.CrossEntropy,
 		Rope:           func(x, cos, sin []float32) { kernel.RopeHalf(x, len(x), 2*len(cos), cos, sin) },

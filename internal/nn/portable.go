@@ -12,7 +12,7 @@ func Portable[F Float]() *Ops[F] {
 		PackLen: packLen, PackNT: packNT[F], PackNN: packNN[F], Gemm: gemm[F], GemmTN: gemmTN[F],
 		GemmTNScratch: func(m, n, k int) int { return 0 },
 		Add:           add[F], AddScaled: axpy[F], AddProduct: addProduct[F], MulAdd: mulAdd[F], Scale: scale[F], SumSquares: sumSquares[F],
-		RMSNorm: rmsNorm[F], RMSNormBack: rmsNormBack[F],
+		RMSNorm: rmsNorm[F], RMSNormBack: rmsNormBack[F], LayerNorm: layerNorm[F],
 		SwiGLU: swiGLU[F], SwiGLUBack: swiGLUBack[F], GELU: gelu[F], GELUBack: geluBack[F], ReLU2: relu2[F], ReLU2Back: relu2Back[F],
 		Softcap: softcap[F], SoftcapBack: softcapBack[F], CrossEntropy: crossEntropy[F], Rope: rope[F], RopeNeighbours: ropeNeighbours[F],
 		AttendScratch: func(h *kernel.CausalHead) int { return 2 * h.T }, Attend: attend[F], AttendBack: attendBack[F],
@@ -145,6 +145,13 @@ func rmsNormBackRow[F Float](dx, dgain, dy, x, gain []F, inv F, add bool) {
 			d += dx[i]
 		}
 		dx[i] = d
+	}
+}
+
+func layerNorm[F Float](dst, x, gain, bias []F, eps F) {
+	m, inv := moments(x, eps)
+	for i, v := range x {
+		dst[i] = (v-m)*inv*gain[i] + bias[i]
 	}
 }
 
