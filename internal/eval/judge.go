@@ -9,7 +9,7 @@ import (
 // judge says whether out, which a model gave, is the answer to q. Case and the amount of white space do not count.
 //
 //   - In a text, out must begin with the answer, on the same line, and the answer must end there: no letter or digit may follow, nor a comma
-//     where it would lengthen a list.
+//     that lengthens a list where the document has none.
 //   - In a conversation, an answer that is all of its turn, but for marks at its end, must be all of out; one within a sentence must stand in
 //     out as whole words, for a turn may say it in other words.
 //   - A tool call must be the same text; the marks around it do not count.
@@ -19,11 +19,20 @@ func (q *question) judge(p *prompt, out string) bool {
 	case q.answer == call:
 		return squeeze(unmark(out)) == squeeze(want)
 	case !q.doc.IsChat():
-		return begins(out, want, p.lead)
+		return begins(out, want, p.lead, q.next())
 	case core(q.text()) == core(want):
 		return core(out) == core(want)
 	}
-	return contains(out, want)
+	return contains(out, want, q.next())
+}
+
+// next is what the document says after the answer, 0 at its end.
+func (q *question) next() rune {
+	r, n := utf8.DecodeRuneInString(q.text()[q.doc.Labels.Answers[q.answer].End:])
+	if n == 0 {
+		return 0
+	}
+	return r
 }
 
 // squeeze folds case and makes every run of white space one blank.
@@ -37,7 +46,7 @@ func unmark(s string) string {
 // core is a turn without the marks at its end.
 func core(s string) string { return strings.TrimRight(squeeze(s), " .!?…") }
 
-func begins(out, want, lead string) bool {
+func begins(out, want, lead string, next rune) bool {
 	if rest, ok := strings.CutPrefix(out, lead); ok {
 		out = rest
 	}
@@ -46,10 +55,10 @@ func begins(out, want, lead string) bool {
 		out = line
 	}
 	o, w := squeeze(out), squeeze(want)
-	return strings.HasPrefix(o, w) && ends(w, o[len(w):])
+	return strings.HasPrefix(o, w) && ends(w, o[len(w):], next)
 }
 
-func contains(out, want string) bool {
+func contains(out, want string, next rune) bool {
 	o, w := squeeze(out), squeeze(want)
 	for at := 0; ; {
 		i := strings.Index(o[at:], w)
@@ -58,7 +67,7 @@ func contains(out, want string) bool {
 		}
 		at += i
 		before, _ := utf8.DecodeLastRuneInString(o[:at])
-		if !inWord(before) && ends(w, o[at+len(w):]) {
+		if !inWord(before) && ends(w, o[at+len(w):], next) {
 			return true
 		}
 		_, n := utf8.DecodeRuneInString(o[at:])
@@ -66,23 +75,24 @@ func contains(out, want string) bool {
 	}
 }
 
-// ends says whether an answer that is followed by rest ends there.
-func ends(want, rest string) bool {
+// ends says whether an answer that is followed by rest ends there; next is the mark that follows it in the document.
+func ends(want, rest string, next rune) bool {
 	r, n := utf8.DecodeRuneInString(rest)
 	last, _ := utf8.DecodeLastRuneInString(want)
+	then, _ := utf8.DecodeRuneInString(strings.TrimLeft(rest[n:], " "))
 	switch {
-	case rest == "":
+	case rest == "" || r == next && !inWord(r):
 		return true
 	case inWord(r):
 		return !inWord(last) // an answer may end in a mark
-	case r == ',' && (unicode.IsDigit(last) || strings.Contains(want, ",")):
+	case r == ',' && (strings.Contains(want, ",") || unicode.IsDigit(last) && unicode.IsDigit(then)):
 		return false // a list that goes on
-	case (r == '.' || r == '-' || r == ':') && unicode.IsDigit(last):
-		next, _ := utf8.DecodeRuneInString(rest[n:])
-		return !unicode.IsDigit(next)
+	case r == '.' || r == ':':
+		after, _ := utf8.DecodeRuneInString(rest[n:])
+		return !unicode.IsDigit(last) || !unicode.IsDigit(after)
 	case r == '-':
-		next, _ := utf8.DecodeRuneInString(rest[n:])
-		return !inWord(next)
+		after, _ := utf8.DecodeRuneInString(rest[n:])
+		return !inWord(after)
 	}
 	return true
 }
@@ -94,7 +104,7 @@ func inWord(r rune) bool {
 // refuses says whether a text says that it does not know.
 func refuses(text string, phrases []string) bool {
 	for _, p := range phrases {
-		if contains(text, p) {
+		if contains(text, p, 0) {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"strings"
 	"testing"
 
 	"tinyloop/internal/data"
@@ -64,6 +65,8 @@ func TestJudgeTurn(t *testing.T) {
 		{"Greta is 77 years old.", "77", 9, "She is 77.", true},
 		{"Greta is 77 years old.", "77", 9, "Greta is 177 years old.", false},
 		{"Greta is 77 years old.", "77", 9, "Greta is 77,5", false},
+		{"At 7, Savile Row, in London.", "7, Savile Row", 3, "At 7, Savile Row, in London.", true},
+		{"It is May 1872.", "May 1872", 6, "May 1872, at noon.", true},
 		{"Bonjour ! Comment puis-je t'aider ?", "Bonjour ! Comment puis-je t'aider ?", 0, "bonjour !  Comment puis-je t'aider ?", true},
 		{"It is Rome, I think.", "Rome", 6, "Romeo, then Rome.", true},
 		{"It is Rome, I think.", "Rome", 6, "Romeo", false},
@@ -120,3 +123,48 @@ func TestWilson(t *testing.T) {
 }
 
 func abs(x float64) float64 { return max(x, -x) }
+
+// TestJudgeWorld: every answer of the synthetic world is right as it stands in its document, and wrong when another one of the same family takes its
+// place.
+func TestJudgeWorld(t *testing.T) {
+	sets, err := TinyWorld(150)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sets {
+		qs, err := questions(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known, swapped := poolsOf(qs), 0
+		for i := range qs {
+			q := &qs[i]
+			before, after := "", ""
+			if q.answer != call {
+				a := q.doc.Labels.Answers[q.answer]
+				before, after = q.text()[:a.Start], q.text()[a.End:]
+			}
+			if !q.doc.IsChat() {
+				before = ""
+			}
+			if !q.judge(&prompt{}, before+q.want()+after) {
+				t.Errorf("%s %v: %q is wrong where it stands, in %q", s.Name, q.group, q.want(), q.text())
+			}
+			if q.answer == call {
+				continue
+			}
+			for _, other := range known[poolOf(q).wide()][:1] {
+				x, y := squeeze(other), squeeze(q.want())
+				if strings.Contains(x, y) || strings.Contains(squeeze(before+after), y) {
+					continue
+				}
+				if swapped++; q.judge(&prompt{}, before+other+after) {
+					t.Errorf("%s %v: %q is right for %q", s.Name, q.group, other, q.want())
+				}
+			}
+		}
+		if swapped < len(qs)/3 {
+			t.Errorf("%s: only %d of %d answers were swapped", s.Name, swapped, len(qs))
+		}
+	}
+}
