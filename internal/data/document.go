@@ -49,13 +49,19 @@ type FunctionCall struct {
 
 // Labels is what a generator knows about its document, so that evaluation parses nothing.
 type Labels struct {
-	Family     string   `json:"family"`
-	Difficulty int      `json:"difficulty"`
-	Lang       string   `json:"lang,omitempty"`
-	Form       string   `json:"form,omitempty"`
-	Split      string   `json:"split,omitempty"` // train, valid or test; overrides the split by hash
-	Answers    []Answer `json:"answers,omitempty"`
+	Family     string `json:"family"`
+	Difficulty int    `json:"difficulty"`
+	Lang       string `json:"lang,omitempty"`
+	Form       string `json:"form,omitempty"`
+	Split      string `json:"split,omitempty"` // train, valid or test; overrides the split by hash
+	// Learn is "answers" where only the answers of a text are worth learning, each with the token that follows it, because what is given is random;
+	// "" for all of it. In a conversation the assistant's turns are learned whatever it says.
+	Learn   string   `json:"learn,omitempty"`
+	Answers []Answer `json:"answers,omitempty"`
 }
+
+// LearnAnswers is the value of Labels.Learn.
+const LearnAnswers = "answers"
 
 // Answer marks the bytes [Start, End) of the document's text, or of message Message's content, that are the exact answer of a task.
 type Answer struct {

@@ -72,8 +72,8 @@ func NewCoder(t Encoder, template *chat.Template) *Coder {
 	return c
 }
 
-// Encode encodes d into t. A text gets the start token (where prompts get one) and the end token, and all of it is learned. Of a
-// conversation the assistant's turns are learned, the text that ends them included, and nothing else.
+// Encode encodes d into t. A text gets the start token (where prompts get one) and the end token, and all of it is learned, or
+// only its labelled answers where the labels say so. Of a conversation the assistant's turns are learned, the text that ends them included, and nothing else.
 func (c *Coder) Encode(d *Doc, t *Tokens) error {
 	t.IDs, t.Learn, t.Traces = t.IDs[:0], t.Learn[:0], t.Traces[:0]
 	if c.tok.AddBOS() && c.tok.BOS() >= 0 {
@@ -92,10 +92,34 @@ func (c *Coder) Encode(d *Doc, t *Tokens) error {
 	if c.tok.EOS() >= 0 {
 		t.IDs = append(t.IDs, c.tok.EOS())
 	}
-	if len(t.IDs) > 1 {
+	if len(t.IDs) > 1 && !c.onlyAnswers(d, t, first) {
 		t.Learn = append(t.Learn, Range{1, uint32(len(t.IDs))})
 	}
 	return nil
+}
+
+// onlyAnswers marks the answers of a text, each with the token after it, as what is learned; false where that was not asked for or they cannot be told.
+func (c *Coder) onlyAnswers(d *Doc, t *Tokens, first int) bool {
+	if d.Labels == nil || d.Labels.Learn != LearnAnswers {
+		return false
+	}
+	end := uint32(1)
+	for _, a := range d.Labels.Answers {
+		lo, _, ok := c.find(t, first, d.Text, a.Start)
+		hi, part, ok2 := c.find(t, first, d.Text, a.End)
+		if !ok || !ok2 {
+			t.Learn = t.Learn[:0]
+			return false
+		}
+		if part > 0 {
+			hi++
+		}
+		r := Range{max(uint32(lo), end), min(uint32(hi+1), uint32(len(t.IDs)))}
+		if r.Start < r.End {
+			t.Learn, end = append(t.Learn, r), r.End
+		}
+	}
+	return len(t.Learn) > 0
 }
 
 // find gives the token, from first on, in which byte off of text lies, and the bytes of that token before off; ok is false where the tokens

@@ -29,6 +29,23 @@ func TestEncodeText(t *testing.T) {
 	}
 }
 
+// TestLearnAnswers: of a text with random givens the answers are learned, each with the token that follows it.
+func TestLearnAnswers(t *testing.T) {
+	answers := []Answer{{Start: 4, End: 5}, {Start: 10, End: 11}}
+	for _, c := range []struct{ text, learn, want string }{
+		{"1+1=2\n1+2=3", LearnAnswers, "2\n|3⟨eos⟩"},
+		{"1+1=2\n1+2=3", "", "1+1=2\n1+2=3⟨eos⟩"},
+	} {
+		var x Tokens
+		if err := newCoder().Encode(&Doc{Text: c.text, Labels: &Labels{Learn: c.learn, Answers: answers}}, &x); err != nil {
+			t.Fatal(err)
+		}
+		if got := learned(&x); got != c.want {
+			t.Errorf("%q, learn %q: learned %q, want %q", c.text, c.learn, got, c.want)
+		}
+	}
+}
+
 func TestEncodeChat(t *testing.T) {
 	call := []ToolCall{{Function: FunctionCall{Name: "add", Arguments: `{ "a": 2 }`}}}
 	tools := []byte(`[{"type":"function","function":{"name":"add"}}]`)

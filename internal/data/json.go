@@ -215,6 +215,9 @@ func labelsOf(raw json.RawMessage) (*Labels, error) {
 	if err := json.Unmarshal(raw, &l); err != nil {
 		return nil, fmt.Errorf("labels: %w", jsonFault(err))
 	}
+	if l.Learn != "" && l.Learn != LearnAnswers {
+		return nil, fmt.Errorf("labels.learn is %q, expected %q or nothing", clip([]byte(l.Learn)), LearnAnswers)
+	}
 	return &l, nil
 }
 

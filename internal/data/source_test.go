@@ -89,6 +89,7 @@ func TestFaults(t *testing.T) {
 		{"a.jsonl", msg(`{"role":"user","content":"a"},{"role":"tool","tool_call_id":"z","content":"a"}`), `tool_call_id "z" answers no earlier`, 0},
 		{"a.jsonl", msg(`{"role":"tool","content":"a"}`), "cannot begin with a tool's answer", 0},
 		{"a.jsonl", `{"text":"abc","labels":{"family":"f","answers":[{"start":2,"end":9}]}}`, "labels.answers[0] marks bytes 2 to 9 of a text of 3", 0},
+		{"a.jsonl", `{"text":"abc","labels":{"family":"f","learn":"all"}}`, "labels.learn is \"all\", expected \"answers\" or nothing", 0},
 		{"a.jsonl", `{"text":"abc","labels":{"family":"f","split":"holdout"}}`, `labels.split is "holdout"`, 0},
 		{"a.json", "[\n\"a\",\n\"b\"\n", "a.json:4: the array ends too early", 0},
 		{"a.json", "[\n\"a\",\n5]", "a.json:3: expected a JSON object", 0},

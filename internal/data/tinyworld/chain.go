@@ -31,6 +31,10 @@ const (
 	heldHops    = 8
 	minDistract = 4
 	maxDistract = 12
+
+	// questions about one context: the context is read once, every further question is nearly all answer.
+	textQuestions = 12
+	chatQuestions = 4
 )
 
 // links are the facts of a context: each person is with another one or at a place.
@@ -108,7 +112,7 @@ func (s *sheet) chainText(l *links, first string) {
 	}
 	s.text.WriteString(strings.Join(facts, ", ") + "\n")
 	where := s.say("where", "où")
-	for _, p := range s.asked(l, first, 4) {
+	for _, p := range s.asked(l, first, textQuestions) {
 		states := l.follow(p)
 		s.raw(where+" "+p, last(states), states...)
 	}
@@ -139,7 +143,7 @@ func (s *sheet) chainChat(l *links, first string) {
 		b.WriteString(p + s.say(" is ", " est ") + where + ".")
 	}
 	s.note(b.String())
-	for _, p := range s.asked(l, first, 2) {
+	for _, p := range s.asked(l, first, chatQuestions) {
 		states := l.follow(p)
 		end := len(states) - 1
 		states[end] = upper(states[end])
