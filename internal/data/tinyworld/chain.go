@@ -29,7 +29,7 @@ func parsePlaces() []place {
 const (
 	maxHops     = 6
 	heldHops    = 8
-	minDistract = 4
+	minDistract = 1
 	maxDistract = 12
 
 	// questions about one context: the context is read once, every further question is nearly all answer.
@@ -56,7 +56,8 @@ func (l *links) follow(name string) []string {
 
 func chain(s *sheet) {
 	hops := 1 + s.below(maxHops)
-	distract := s.from(minDistract, maxDistract)
+	// Small contexts are more frequent: to look something up among a few facts is what is learned first, and it carries over.
+	distract := min(s.from(minDistract, maxDistract), s.from(minDistract, maxDistract))
 	if s.held() {
 		hops = s.from(maxHops+1, heldHops)
 		distract = s.from(maxDistract/2, maxDistract+4)
