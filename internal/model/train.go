@@ -20,10 +20,10 @@ type Pass struct {
 	Rows   int
 	T      int
 
-	Traces []TraceTarget
+	Traces []TraceTarget // measured and learned only with a TraceWeight
 
 	Loops     int       // 1 to Shape.MaxLoops
-	GradLoops int       // the last passes, which carry gradient: the state before them is a constant; 0 = all
+	GradLoops int       // the last passes, which carry gradient: the state before them is a constant; 0 = as many as the Shape allows
 	Extra     []Readout // ascending
 
 	TraceWeight float32
