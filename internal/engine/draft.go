@@ -35,18 +35,14 @@ func schemeOf(r *Request, loops int) scheme {
 	if r.Mode == Autoregressive || loops < 2 {
 		return scheme{}
 	}
-	mode := r.Mode
-	if mode == Auto {
-		mode = Wavefront
-	}
-	s := scheme{mode: mode, loops: r.DraftLoops, ahead: r.DraftAhead, branches: 1}
+	s := scheme{mode: r.Mode, loops: r.DraftLoops, ahead: r.DraftAhead, branches: 1}
 	if s.loops == 0 {
 		s.loops = (loops + 3) / 4
 	}
 	if s.ahead == 0 {
 		s.ahead = DefaultAhead
 	}
-	switch mode {
+	switch r.Mode {
 	case Wavefront:
 		s.ahead = min(s.ahead, (loops+s.loops-1)/s.loops)
 	case TreeSpeculative:
@@ -54,6 +50,11 @@ func schemeOf(r *Request, loops int) scheme {
 			s.branches = 2
 		}
 		s.ahead = min(s.ahead, MaxTree/s.branches)
+	case Auto: // room for whatever is chosen
+		s.ahead, s.branches = autoAhead, autoFan
+		if r.Branches > 0 {
+			s.branches = min(r.Branches, autoFan)
+		}
 	}
 	return s
 }
@@ -86,6 +87,7 @@ func (e *Engine) validateDraft(r *Request) error {
 // drafting is the state of a choice's guesses.
 type drafting struct {
 	how     scheme
+	most    int         // guesses of a branch under any schedule of the choice
 	line    *branch     // the branch that goes on from the agreed tokens: the trunk, or a side branch whose first guess was right
 	sides   []branch    // the other branches of a tree
 	tips    []int32     // first tokens of branches to be made
@@ -109,7 +111,10 @@ type branch struct {
 
 // prepare makes room for the side branches.
 func (c *choice) prepare(how scheme) {
-	c.how, c.line, c.shallow = how, &c.trunk, -1
+	c.how, c.line, c.shallow, c.most = how, &c.trunk, -1, how.ahead
+	if how.mode == Auto {
+		c.how, c.auto = scheme{}, true
+	}
 	if how.branches < 2 {
 		return
 	}
@@ -123,8 +128,12 @@ func (c *choice) prepare(how scheme) {
 
 // begins counts the rows of a span and says whether they are part of a round of guesses: a guess itself, or the row of the last agreed token,
 // which starts a round.
-func (b *branch) begins(sp sched.Span) bool {
+func (e *Engine) begins(b *branch, sp sched.Span) bool {
 	c := b.c
+	base := !b.side && b.seq.Drafts == 0 && sp.N == 1 && sp.From == len(b.seq.Tokens)-1 && b.seq.Computed == sp.From
+	if c.auto && base && c.job.forked {
+		e.open(c)
+	}
 	switch {
 	case c.how.mode == Autoregressive || !c.job.forked:
 		return false
@@ -134,7 +143,7 @@ func (b *branch) begins(sp sched.Span) bool {
 			c.drafted++
 		}
 		return true
-	case sp.N == 1 && sp.From == len(b.seq.Tokens)-1 && b.seq.Computed == sp.From: // behind rows in flight there may be no coda K/V yet
+	case base: // behind rows in flight there may be no coda K/V yet
 		c.line, b.live, b.blocked = b, 1, false
 		c.rounds++
 		return true
@@ -184,15 +193,15 @@ func (e *Engine) guess(d *departure) {
 	if j.req.Verify == Rejection {
 		// A guess that ends the answer is kept like any other: to drop it for what it is would change the distribution.
 		id := e.guessFrom(b, logits, output)
-		if first && len(c.sides) > 0 {
+		if first && c.how.branches > 1 {
 			e.fanFrom(c, id, len(output))
 		}
 		e.ask(b, id)
 		return
 	}
 	id := e.sampler.Draw(logits, p, c.n, len(output), j.req.Prompt, output)
-	if first && len(c.sides) > 0 {
-		e.fan(c, id, e.sampler.Rank(logits, p, len(c.sides)+1, j.req.Prompt, output))
+	if first && c.how.branches > 1 {
+		e.fan(c, id, e.sampler.Rank(logits, p, c.how.branches, j.req.Prompt, output))
 	}
 	if j.stops(id) {
 		b.blocked = true // nothing follows it
@@ -212,7 +221,7 @@ func (e *Engine) ask(b *branch, id int32) {
 func (e *Engine) fan(c *choice, id int32, ranked []int32) {
 	c.tips = c.tips[:0]
 	for _, t := range ranked {
-		if t != id && len(c.tips) < len(c.sides) && !c.job.stops(t) {
+		if t != id && len(c.tips) < c.how.branches-1 && !c.job.stops(t) {
 			c.tips = append(c.tips, t)
 		}
 	}
@@ -275,6 +284,9 @@ func (e *Engine) agree(c *choice, id int32) {
 	at := c.agreed()
 	if q.Drafts > 0 {
 		c.judged++
+	}
+	if c.auto {
+		e.learn(c, id, q.Drafts > 0, q.Drafts > 0 && q.Tokens[at] == id)
 	}
 	if q.Drafts > 0 && q.Tokens[at] == id {
 		q.Drafts--

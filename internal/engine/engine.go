@@ -84,6 +84,8 @@ type loop struct {
 
 	forks           []*job    // prefilled in this step, choices to be branched off
 	target, guessed []float32 // [vocab] distributions of a judgement
+	pilot           pilot
+	begun           time.Time // of the step
 	pages           []int32   // of one core block, by loop
 	folds           []*choice // with positions whose K/V are to be reduced
 	sprouts         []*choice // with more than one guess for the next position
@@ -102,6 +104,7 @@ type seat struct {
 	read  bool // a guess has been taken from it
 
 	exits  bool // may leave before its depth
+	peek   bool // of mode Auto, decoded plainly: may be looked at on its way
 	parked bool // has left early, and makes the passes it lacks when they are needed
 	idle   bool // does not turn in this step
 }
@@ -114,6 +117,7 @@ const (
 	guesses                // for a guess; the row stays in flight
 	looks                  // for its logits, which tell whether it leaves early
 	exits                  // it leaves early
+	peeks                  // for what it would have guessed
 )
 
 // departure is a row that has left the flight, or was read out on the way.
@@ -144,6 +148,7 @@ func build(r model.Runner, c Config, l model.Limits) *Engine {
 		rows: make([]model.Row, 0, c.StepRows), of: make([]seat, 0, c.StepRows), states: make([]int32, c.StepRows),
 		target: make([]float32, l.Vocab), guessed: make([]float32, l.Vocab), batch: make([]model.Row, 0, c.StepRows), moves: make([]int32, 0, c.StepRows),
 		out: make([]model.Row, 0, c.StepRows), gone: make([]departure, 0, c.StepRows)}
+	e.pilot.depths = map[int]*agreement{}
 	for i := range e.states {
 		e.states[i] = int32(i)
 	}

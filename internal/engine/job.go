@@ -55,6 +55,7 @@ type choice struct {
 	why    Why
 	drafting
 	exiting
+	autoState
 	folding
 }
 

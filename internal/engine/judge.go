@@ -35,7 +35,7 @@ func (e *Engine) validateVerify(r *Request, how scheme) error {
 
 // dist is where the distribution behind the guess of a position is kept. Positions in flight lie closer together than the rows of a branch.
 func (b *branch) dist(vocab, pos int) []float32 {
-	n := b.c.how.ahead + 1
+	n := b.c.most + 1
 	if b.dists == nil {
 		b.dists = make([]float32, n*vocab)
 	}
@@ -56,7 +56,7 @@ func (e *Engine) guessFrom(b *branch, logits []float32, output []int32) int32 {
 func (e *Engine) fanFrom(c *choice, id int32, pos int) {
 	copy(e.guessed, c.trunk.dist(e.lim.Vocab, pos))
 	c.tips = c.tips[:0]
-	for len(c.tips) < len(c.sides) {
+	for len(c.tips) < c.how.branches-1 {
 		e.guessed[id] = 0
 		next, ok := sample.Invert(e.guessed, c.uniform(saltGuess, len(c.tips)+1, pos))
 		if !ok {

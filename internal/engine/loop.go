@@ -134,6 +134,7 @@ func (e *Engine) sweep(match func(*job) bool, why Why, err error) {
 // says which rows there are, gather which of them turn, depart which are read out, settle what follows.
 func (e *Engine) step() {
 	e.beat.Store(e.now.UnixNano())
+	e.begun = e.now
 	plan := e.sch.Next()
 	for _, q := range plan.Preempted {
 		e.displace(q.Owner.(*branch))
@@ -148,7 +149,9 @@ func (e *Engine) step() {
 		}
 	} else {
 		e.panics = 0
+		read := len(e.out)
 		e.settle()
+		e.measure(read)
 	}
 	plan.Clear()
 	e.steps.Add(1)
@@ -170,6 +173,11 @@ func (e *Engine) start(c *choice) {
 	j := c.job
 	if j.admitted {
 		return
+	}
+	for i := range j.choices {
+		if j.choices[i].auto {
+			e.pilot.live++
+		}
 	}
 	j.admitted, j.started, j.cached = true, e.now, c.seq.Cached
 	e.queued.Add(-1)
@@ -197,6 +205,9 @@ func (e *Engine) advance(plan *sched.Plan) error {
 	if err := e.call(1, e.batch); err != nil {
 		return err
 	}
+	if e.pilot.live > 0 {
+		e.pilot.turnAt, e.pilot.rows = e.cfg.Now(), len(e.batch)
+	}
 	e.depart()
 	if len(e.out) == 0 {
 		return nil
@@ -213,13 +224,13 @@ func (e *Engine) enter(plan *sched.Plan) {
 		}
 		b := q.Owner.(*branch)
 		c := b.c
-		round := b.begins(sp)
+		round := e.begins(b, sp)
 		for pos := sp.From; pos < sp.From+sp.N; pos++ {
 			state := e.states[len(e.states)-1]
 			e.states = e.states[:len(e.states)-1]
 			e.rows = append(e.rows, model.Row{Token: q.Tokens[pos], Pos: int32(pos), Depth: int32(q.Loops), State: state,
 				Pages: q.Pages, Window: int32(q.Window), Sinks: int32(q.Sinks), Want: b.side || c.wants(pos)})
-			s := seat{b: b, round: round, exits: c.exits(pos)}
+			s := seat{b: b, round: round, exits: c.exits(pos), peek: c.auto && !round && pos == len(q.Tokens)-1}
 			if s.exits {
 				c.watches(&e.rows[len(e.rows)-1])
 			}
@@ -282,6 +293,9 @@ func (e *Engine) depart() {
 		if turns && e.guesses(i) {
 			e.of[i].read = true
 			e.leave(i, guesses)
+		}
+		if turns && e.peekAt(i) {
+			e.leave(i, peeks)
 		}
 		if turns && e.of[i].exits && !e.of[i].parked {
 			if kind, yes := e.ripe(i, moved-1); yes {

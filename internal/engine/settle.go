@@ -39,6 +39,8 @@ func (e *Engine) land(d *departure) {
 	case c.done:
 	case d.kind == guesses:
 		e.guess(d)
+	case d.kind == peeks:
+		e.peek(c, d)
 	case d.kind == looks:
 		e.looked(c, d)
 	case d.kind == exits:
@@ -218,6 +220,9 @@ func (e *Engine) drop(c *choice, why Why, err error) {
 		st.Err = err
 	}
 	c.done = true
+	if c.auto && j.admitted {
+		e.pilot.live--
+	}
 	e.prune(c)
 	e.ground(&c.trunk, 0)
 	if e.broken.Load() == nil {

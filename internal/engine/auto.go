@@ -1,0 +1,306 @@
+package engine
+
+import "time"
+
+// This file chooses the schedule of requests in mode Auto from three things that the engine sees for itself:
+//
+//   - what a turn costs by its number of rows, and what reading out and sampling cost by theirs;
+//   - how often a readout at a shallow depth has named the token that the full depth then gave;
+//   - what the schedule in use has really taken a token.
+//
+// A model that waits for memory turns four rows for the price of one, and guesses pay. One that sits in the cache turns them for nearly four
+// times the price, and plain decoding wins. Depths are tried out by peeks: a plainly decoded row is read out on its way, which costs a head
+// and no turn. The cost of several rows is tried out by one round of guesses, and only where the peeks say that it could pay.
+
+const (
+	meterRows  = 33   // rows whose cost is kept apart
+	peekDepths = 4    // depths looked at by a peek
+	firstPeeks = 12   // tokens in a row that are peeked at, per number of loops
+	peekEvery  = 64   // afterwards one token in so many
+	chooseEach = 8    // rounds between two choices
+	trialEvery = 1024 // tokens between two trials that did not lead to guessing
+	enough     = 32   // tokens after which what a schedule has taken is worth something
+	mustGain   = 0.95 // share of the plain cost that a schedule must promise
+	autoAhead  = 8    // most guesses that Auto considers
+	autoFan    = 3    // most branches
+)
+
+// meter is the mean time of a call by rows; 0 = never seen.
+type meter [meterRows]float64
+
+// add takes a measurement in. One that took far longer met something else than the call, and counts little.
+func (m *meter) add(rows int, d time.Duration) {
+	if rows < 1 || rows >= meterRows || d <= 0 {
+		return
+	}
+	v, x := &m[rows], d.Seconds()
+	if *v == 0 {
+		*v = x
+		return
+	}
+	*v += 0.1 * (min(x, 2**v) - *v)
+}
+
+// at is the cost of so many rows: measured, else on the line between its neighbours, else in proportion to the nearest lower one.
+func (m *meter) at(rows int) float64 {
+	rows = min(rows, meterRows-1)
+	if m[rows] > 0 {
+		return m[rows]
+	}
+	lo, hi := rows-1, rows+1
+	for lo > 0 && m[lo] == 0 {
+		lo--
+	}
+	for hi < meterRows && m[hi] == 0 {
+		hi++
+	}
+	switch {
+	case lo > 0 && hi < meterRows:
+		return m[lo] + (m[hi]-m[lo])*float64(rows-lo)/float64(hi-lo)
+	case lo > 0:
+		return m[lo] * float64(rows) / float64(lo)
+	case hi < meterRows:
+		return m[hi]
+	}
+	return 0
+}
+
+// agreement is how well the depths of a number of loops predict its full depth.
+type agreement struct {
+	first, wide [peekDepths]float64 // share of tokens that were the guess, or among the first autoFan
+	seen        [peekDepths]int
+	peeks       int
+	since       int // tokens since the last peek
+	trial       int // tokens until the next trial may be
+}
+
+// pilot is the engine's knowledge for Auto.
+type pilot struct {
+	turn, read meter
+	depths     map[int]*agreement // by loops
+	live       int                // choices in mode Auto
+	turnAt     time.Time
+	rows       int // of the last turn
+}
+
+// peekLoops are the depths that peeks look at; 0 = none.
+func peekLoops(loops int) (d [peekDepths]int) {
+	n := 0
+	for _, v := range [...]int{1, 2, (loops + 3) / 4, (loops + 1) / 2} {
+		if v < loops && (n == 0 || v > d[n-1]) {
+			d[n] = v
+			n++
+		}
+	}
+	return d
+}
+
+// autoState is what a choice in mode Auto remembers.
+type autoState struct {
+	auto    bool
+	rest    int // rounds until the next choice
+	trying  bool
+	peeking bool
+	peeks   [peekDepths][1 + autoFan]int32 // guesses of the row in flight: the drawn one, then the most probable
+	peeked  [peekDepths]bool
+	began   time.Time // of the schedule in use
+	tokens  int       // agreed then
+}
+
+// measure notes what a step has cost, of which read rows were read out.
+func (e *Engine) measure(read int) {
+	if e.pilot.live == 0 || e.pilot.turnAt.IsZero() {
+		return
+	}
+	e.pilot.turn.add(e.pilot.rows, e.pilot.turnAt.Sub(e.begun))
+	if read > 0 {
+		e.pilot.read.add(read, e.cfg.Now().Sub(e.pilot.turnAt))
+	}
+	e.pilot.turnAt = time.Time{}
+}
+
+// open chooses the schedule of a choice in mode Auto at the start of a round.
+func (e *Engine) open(c *choice) {
+	a := e.pilot.depths[c.seq.Loops]
+	if a == nil {
+		a = &agreement{}
+		e.pilot.depths[c.seq.Loops] = a
+	}
+	a.since++
+	a.trial--
+	if c.rest--; c.rest <= 0 || c.trying {
+		e.choose(c, a)
+	}
+	c.peeking = c.how.mode == Autoregressive && (a.peeks < firstPeeks || a.since >= peekEvery)
+	c.peeked = [peekDepths]bool{}
+	if c.peeking {
+		a.peeks++
+		a.since = 0
+	}
+}
+
+// choose picks the schedule that promises the least time a token. One that has taken longer than plain decoding would have is given up.
+func (e *Engine) choose(c *choice, a *agreement) {
+	others := len(e.rows)
+	plain := e.cost(scheme{}, c.seq.Loops, others, 0, 0)
+	c.rest = chooseEach
+	if c.how.mode != Autoregressive && !c.trying && c.agreed() >= c.tokens+enough {
+		if took := e.now.Sub(c.began).Seconds() / float64(c.agreed()-c.tokens); took > plain {
+			c.how, c.rest = scheme{}, 8*chooseEach
+			return
+		}
+	}
+	wasTrial := c.trying
+	c.trying = false
+	best, least := scheme{}, plain*mustGain
+	hope, gain := scheme{}, plain/1.3
+	for k, d := range peekLoops(c.seq.Loops) {
+		if d == 0 || a.seen[k] < firstPeeks/2 || c.job.req.DraftLoops > 0 && d != c.job.req.DraftLoops {
+			continue
+		}
+		e.candidates(c, d, func(s scheme) {
+			if v := e.cost(s, c.seq.Loops, others, a.first[k], a.wide[k]); v < least {
+				best, least = s, v
+			}
+			if v := e.hoped(s, c.seq.Loops, a.first[k]); s.mode == Wavefront && v < gain {
+				hope, gain = s, v
+			}
+		})
+	}
+	if best.mode == Autoregressive && hope.mode != Autoregressive && !wasTrial && a.trial <= 0 && others == 0 {
+		best, c.trying, a.trial = hope, true, trialEvery
+	}
+	if best != c.how {
+		c.began, c.tokens = e.now, c.agreed()
+	}
+	c.how = best
+}
+
+// candidates lists the schedules with a draft depth.
+func (e *Engine) candidates(c *choice, d int, f func(scheme)) {
+	most := min(autoAhead, e.cfg.StepRows-1)
+	if n := c.job.req.DraftAhead; n > 0 {
+		most = min(most, n)
+	}
+	for w := min(most, (c.seq.Loops+d-1)/d); w > 1; w-- {
+		f(scheme{mode: Wavefront, loops: d, ahead: w, branches: 1})
+	}
+	for ahead := 1; ahead <= most; ahead++ {
+		f(scheme{mode: Speculative, loops: d, ahead: ahead, branches: 1})
+		for k := 2; k <= len(c.sides)+1 && k*ahead <= MaxTree; k++ {
+			f(scheme{mode: TreeSpeculative, loops: d, ahead: ahead, branches: k})
+		}
+	}
+}
+
+// cost is the expected time of a token: of a schedule at depth loops beside other rows, with shares first and wide of right guesses.
+func (e *Engine) cost(s scheme, loops, others int, first, wide float64) float64 {
+	return s.expect(loops, first, wide, func(n int) float64 { return e.pilot.turn.at(others + n) }, e.pilot.read.at)
+}
+
+// hoped is cost if any number of rows took the time of one.
+func (e *Engine) hoped(s scheme, loops int, first float64) float64 {
+	return s.expect(loops, first, first, func(int) float64 { return e.pilot.turn.at(1) }, e.pilot.read.at)
+}
+
+// expect is the expected cost of a token, given that of a turn and of a readout by rows.
+func (s *scheme) expect(loops int, first, wide float64, turn, read func(rows int) float64) float64 {
+	d, t := float64(s.loops), float64(loops)
+	switch s.mode {
+	case Wavefront:
+		ramp, w := 0.0, s.ahead // a wrong guess fills the diagonal again
+		for k := 1; k < w; k++ {
+			ramp += d*turn(k) + read(1)
+		}
+		ramp += (t-d*float64(w-1))*turn(w) + read(1)
+		return first*(max(d, t/float64(w))*turn(w)+read(2)) + (1-first)*ramp // w rows of t turns each: at most w tokens in t turns
+	case Speculative, TreeSpeculative:
+		y, k := s.ahead+1, s.branches
+		last := 1 + k*(y-1)
+		if k == 1 {
+			wide = first
+		}
+		work := d*turn(1) + read(1) + float64(y-1)*d*turn(k) + float64(y-2)*read(k) + (t-d)*turn(last) + read(last)
+		tokens, p := 1.0, wide
+		for i := 1; i < y; i++ {
+			tokens += p
+			p *= first
+		}
+		return work / tokens
+	}
+	return t*turn(1) + read(1)
+}
+
+// peekAt says whether row i, which has just turned, is looked at on its way.
+func (e *Engine) peekAt(i int) bool {
+	c := e.of[i].b.c
+	if !e.of[i].peek || !c.peeking {
+		return false
+	}
+	for _, d := range peekLoops(c.seq.Loops) {
+		if d > 0 && d == int(e.rows[i].Loop) {
+			return true
+		}
+	}
+	return false
+}
+
+// peek notes what a shallow readout would have guessed.
+func (e *Engine) peek(c *choice, d *departure) {
+	i := e.find(d.b, int(d.pos))
+	if i < 0 {
+		return
+	}
+	logits, output, prompt := e.r.Logits(int(d.out)), c.output(), c.job.req.Prompt
+	for k, loops := range peekLoops(c.seq.Loops) {
+		if loops == 0 || loops != int(e.rows[i].Loop) {
+			continue
+		}
+		p := c.job.sampling(len(output))
+		ids := &c.peeks[k]
+		ids[0] = e.sampler.Draw(logits, p, c.n, len(output), prompt, output)
+		for n := range ids[1:] {
+			ids[1+n] = ids[0]
+		}
+		copy(ids[1:], e.sampler.Rank(logits, p, autoFan-1, prompt, output))
+		c.peeked[k] = true
+	}
+}
+
+// learn compares what was guessed for a token with what it is.
+func (e *Engine) learn(c *choice, id int32, guessed, right bool) {
+	a := e.pilot.depths[c.seq.Loops]
+	if a == nil {
+		return
+	}
+	for k, loops := range peekLoops(c.seq.Loops) {
+		switch {
+		case loops == 0:
+		case c.peeked[k]:
+			hit := false
+			for _, g := range c.peeks[k] {
+				hit = hit || g == id
+			}
+			a.count(k, c.peeks[k][0] == id, hit)
+		case guessed && loops == c.how.loops:
+			a.count(k, right, right)
+		}
+	}
+	c.peeked = [peekDepths]bool{}
+}
+
+// count takes one comparison in: a plain mean at first, then one that forgets.
+func (a *agreement) count(k int, first, wide bool) {
+	a.seen[k]++
+	w := 1 / float64(min(a.seen[k], 48))
+	for _, v := range [...]struct {
+		to  *float64
+		hit bool
+	}{{&a.first[k], first}, {&a.wide[k], wide}} {
+		x := 0.0
+		if v.hit {
+			x = 1
+		}
+		*v.to += w * (x - *v.to)
+	}
+}

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tinyloop/internal/model"
+	"tinyloop/internal/scripted"
+)
+
+// metered is a scripted model with a clock of its own, which its calls move on by what they cost.
+type metered struct {
+	*scripted.Model
+	clock      atomic.Int64
+	turn, head func(rows int) time.Duration
+}
+
+func (m *metered) Turn(rows []model.Row) {
+	m.Model.Turn(rows)
+	m.clock.Add(int64(m.turn(len(rows))))
+}
+
+func (m *metered) Leave(rows []model.Row) {
+	m.Model.Leave(rows)
+	m.clock.Add(int64(m.head(len(rows))))
+}
+
+func (m *metered) now() time.Time { return time.Unix(0, m.clock.Load()) }
+
+// TestAutoChooses: with any cost of a turn by rows and any share of right guesses, Auto is at most a few percent behind the best schedule and never
+// more than 3 % behind plain decoding.
+func TestAutoChooses(t *testing.T) {
+	const ms = time.Millisecond
+	for _, cost := range []struct {
+		name string
+		turn func(n int) time.Duration
+	}{
+		{"waits for memory", func(n int) time.Duration { return ms + time.Duration(max(0, n-4))*ms/4 + time.Duration(n)*ms/50 }},
+		{"bound by arithmetic", func(n int) time.Duration { return ms/20 + time.Duration(n)*ms*9/10 }},
+		{"between", func(n int) time.Duration { return ms + time.Duration(n-1)*ms/3 }},
+	} {
+		for _, agree := range []float64{0.2, 0.6, 0.9} {
+			const tokens = 200
+			m := &metered{Model: drafter(agree, scripted.Options{}), turn: cost.turn, head: func(n int) time.Duration { return time.Duration(n) * ms / 4 }}
+			e := New(m, Config{Now: m.now})
+			run := func(r Request) time.Duration {
+				r.Prompt, r.MaxTokens = prompt(5, 1), tokens
+				s := submit(t, e, &r)
+				s.wait(t)
+				return s.answers[0].st.Decode
+			}
+			plain := run(Request{})
+			best, name := plain, "plain"
+			for _, r := range []Request{{Mode: Wavefront, DraftLoops: 1, DraftAhead: 8}, {Mode: Wavefront, DraftLoops: 1, DraftAhead: 4},
+				{Mode: Speculative, DraftLoops: 1, DraftAhead: 1}, {Mode: Speculative, DraftLoops: 1, DraftAhead: 3}} {
+				if d := run(r); d < best {
+					best, name = d, fmt.Sprintf("mode %d, %d loops, %d ahead", r.Mode, r.DraftLoops, r.DraftAhead)
+				}
+			}
+			first := run(Request{Mode: Auto})
+			auto := run(Request{Mode: Auto})
+			e.Close()
+			t.Logf("%s, agreement %v: auto %.3f of plain at first, then %.3f; best %.3f (%s)", cost.name, agree, ratio(first, plain), ratio(auto, plain), ratio(best, plain), name)
+			if ratio(auto, plain) > 1.03 || ratio(first, plain) > 1.08 {
+				t.Errorf("%s, agreement %v: auto takes %.3f of plain at first, then %.3f", cost.name, agree, ratio(first, plain), ratio(auto, plain))
+			}
+			if ratio(auto, best) > 1.1 {
+				t.Errorf("%s, agreement %v: auto takes %.3f of %s", cost.name, agree, ratio(auto, best), name)
+			}
+		}
+	}
+}
+
+func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
