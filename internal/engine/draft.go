@@ -130,7 +130,7 @@ func (c *choice) prepare(how scheme) {
 // which starts a round.
 func (e *Engine) begins(b *branch, sp sched.Span) bool {
 	c := b.c
-	base := !b.side && b.seq.Drafts == 0 && sp.N == 1 && sp.From == len(b.seq.Tokens)-1 && b.seq.Computed == sp.From
+	base := b.base(sp)
 	if c.auto && base && c.job.forked {
 		e.open(c)
 	}
@@ -143,12 +143,19 @@ func (e *Engine) begins(b *branch, sp sched.Span) bool {
 			c.drafted++
 		}
 		return true
-	case base: // behind rows in flight there may be no coda K/V yet
+	case base:
 		c.line, b.live, b.blocked = b, 1, false
 		c.rounds++
 		return true
 	}
 	return false
+}
+
+// base says whether a span is the row of the last agreed token, with nothing of its sequence in flight: behind rows in flight there may be no coda
+// K/V to read out with.
+func (b *branch) base(sp sched.Span) bool {
+	q := b.seq
+	return !b.side && q.Drafts == 0 && sp.N == 1 && sp.From == len(q.Tokens)-1 && q.Computed == sp.From
 }
 
 // withdraw takes back the guesses that found no room in this step, so that no row waits for them.

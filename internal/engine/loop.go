@@ -230,7 +230,7 @@ func (e *Engine) enter(plan *sched.Plan) {
 			e.states = e.states[:len(e.states)-1]
 			e.rows = append(e.rows, model.Row{Token: q.Tokens[pos], Pos: int32(pos), Depth: int32(q.Loops), State: state,
 				Pages: q.Pages, Window: int32(q.Window), Sinks: int32(q.Sinks), Want: b.side || c.wants(pos)})
-			s := seat{b: b, round: round, exits: c.exits(pos), peek: c.auto && !round && pos == len(q.Tokens)-1}
+			s := seat{b: b, round: round, exits: c.exits(pos), peek: c.auto && !round && b.base(sp)}
 			if s.exits {
 				c.watches(&e.rows[len(e.rows)-1])
 			}
