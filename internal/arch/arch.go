@@ -36,6 +36,7 @@ func families() []family {
 		{name: "nanbeige", spec: nanbeigeSpec, tensor: ggufPlace, keys: nanbeigeKeys, pairs: true},
 		{name: "qwen2", spec: qwenSpec, tensor: ggufPlace, keys: qwenKeys("qwen2")},
 		{name: "qwen3", spec: qwenSpec, tensor: ggufPlace, keys: qwenKeys("qwen3")},
+		{name: "gemma2", spec: gemma2Spec, tensor: gemma2Place},
 		{name: "gpt2", spec: gpt2Spec, tensor: gpt2Place},
 		{name: "tinyloop", spec: tinyloopSpec, tensor: samePlace, keys: tinyloopKeys},
 	}
@@ -48,6 +49,7 @@ func hfFamilies() []family {
 		{name: "mistral", spec: hfMistralSpec, tensor: hfPlace, spare: hfSpare},
 		{name: "qwen2", spec: hfQwen2Spec, tensor: hfPlace, spare: hfSpare},
 		{name: "qwen3", spec: hfQwen3Spec, tensor: hfPlace, spare: hfSpare},
+		{name: "gemma2", spec: hfGemma2Spec, tensor: hfGemma2Place, spare: hfSpare},
 		{name: "ouro", spec: hfOuroSpec, tensor: hfPlace, spare: hfSpare},
 		{name: "nanbeige", spec: hfNanbeigeSpec, tensor: hfPlace, spare: hfSpare},
 		{name: "gpt2", spec: hfGPT2Spec, tensor: hfGPT2Place, spare: hfGPT2Spare, prefix: "transformer."},

@@ -36,7 +36,7 @@ func exported() map[string]model.Spec {
 			s.Injection, s.InjectMatrix, s.LoopNorm, s.Block.Norm, s.Block.NormPlace, s.TiedHead, s.Block.Pos = model.InjectScaled, false, model.LoopNormBetween, model.RMS, model.PreNorm, true, model.RopeHalf
 		}),
 		"add": with(func(s *model.Spec) {
-			s.Injection, s.InjectMatrix, s.StateInit, s.Block.Window, s.Block.Pos, s.Block.RopeFactors = model.InjectAdd, false, model.StateInput, 0, model.NoPos, false
+			s.Injection, s.InjectMatrix, s.StateInit, s.Block.Window, s.Block.Pos, s.Block.RopeFactors, s.Block.MLP = model.InjectAdd, false, model.StateInput, 0, model.NoPos, false, model.GeGLU
 		}),
 	}
 }

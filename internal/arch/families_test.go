@@ -55,6 +55,7 @@ func published() map[string]struct {
 		"SmolLM2-135M":    {134_515_008, `{"model_type":"llama","attention_bias":false,"hidden_act":"silu","hidden_size":576,"intermediate_size":1536,"is_llama_config":true,"max_position_embeddings":8192,"mlp_bias":false,"num_attention_heads":9,"num_hidden_layers":30,"num_key_value_heads":3,"pretraining_tp":1,"rms_norm_eps":1e-5,"rope_interleaved":false,"rope_scaling":null,"rope_theta":100000,"tie_word_embeddings":true,"vocab_size":49152}`},
 		"Qwen2.5-0.5B":    {494_032_768, `{"model_type":"qwen2","hidden_act":"silu","hidden_size":896,"intermediate_size":4864,"max_position_embeddings":32768,"max_window_layers":24,"num_attention_heads":14,"num_hidden_layers":24,"num_key_value_heads":2,"rms_norm_eps":1e-6,"rope_theta":1000000.0,"sliding_window":32768,"tie_word_embeddings":true,"use_mrope":false,"use_sliding_window":false,"vocab_size":151936}`},
 		"Qwen3-0.6B":      {596_049_920, `{"model_type":"qwen3","attention_bias":false,"head_dim":128,"hidden_act":"silu","hidden_size":1024,"intermediate_size":3072,"max_position_embeddings":40960,"max_window_layers":28,"num_attention_heads":16,"num_hidden_layers":28,"num_key_value_heads":8,"rms_norm_eps":1e-6,"rope_scaling":null,"rope_theta":1000000,"sliding_window":null,"tie_word_embeddings":true,"use_sliding_window":false,"vocab_size":151936}`},
+		"Gemma-2-2B":      {2_614_341_888, `{"model_type":"gemma2","attention_bias":false,"attn_logit_softcapping":50.0,"cache_implementation":"hybrid","final_logit_softcapping":30.0,"head_dim":256,"hidden_act":"gelu_pytorch_tanh","hidden_activation":"gelu_pytorch_tanh","hidden_size":2304,"intermediate_size":9216,"max_position_embeddings":8192,"num_attention_heads":8,"num_hidden_layers":26,"num_key_value_heads":4,"query_pre_attn_scalar":256,"rms_norm_eps":1e-6,"rope_theta":10000.0,"sliding_window":4096,"vocab_size":256000}`},
 		"Nanbeige4.2-3B":  {0, `{"architectures":["NanbeigeForCausalLM"],"model_type":"nanbeige","vocab_size":166144,"hidden_size":3072,"intermediate_size":10752,"num_hidden_layers":22,"num_attention_heads":48,"num_key_value_heads":8,"head_dim":128,"kv_channels":128,"hidden_act":"silu","max_position_embeddings":262144,"rope_theta":70000000,"rope_scaling":null,"attention_bias":false,"rms_norm_eps":1e-05,"num_loops":2,"loop_loss_weights":[],"skip_loop_final_norm":false,"pretraining_tp":1,"tie_word_embeddings":false}`},
 	}
 }
@@ -86,6 +87,10 @@ func TestPublishedParameters(t *testing.T) {
 	s, _ = hfSpecOf(t, published()["Mistral-7B-v0.1"].config)
 	if s.Block.Window != 4096 || s.Context != 32768 {
 		t.Errorf("Mistral: window %d, context %d", s.Block.Window, s.Context)
+	}
+	s, _ = hfSpecOf(t, published()["Gemma-2-2B"].config)
+	if s.Block.Window != 0 || s.Context != 4096 || s.Block.AttnScale != 1.0/16 || s.Embed.Scale != 48 {
+		t.Errorf("Gemma 2: window %d, context %d, scale %v, embedding %v", s.Block.Window, s.Context, s.Block.AttnScale, s.Embed.Scale)
 	}
 }
 
@@ -140,6 +145,8 @@ func TestConfigRefusals(t *testing.T) {
 		{"GPT-2", "scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx = true", fault.Unsupported},
 		{"GPT-2", "n_ctx", 512, "n_ctx = 512 is not supported", fault.Unsupported},
 		{"GPT-2", "add_cross_attention", true, "add_cross_attention = true", fault.Unsupported},
+		{"Gemma-2-2B", "hidden_activation", "relu", "hidden_activation = relu", fault.Unsupported},
+		{"Gemma-2-2B", "use_bidirectional_attention", true, "use_bidirectional_attention = true", fault.Unsupported},
 		{"Ouro-1.4B", "exit_gate_type", "lookahead", "exit_gate_type = lookahead", fault.Unsupported},
 		{"Ouro-1.4B", "total_ut_steps", 0, "loops.hard_max must be 1", fault.Invalid},
 		{"Huginn-0125", "injection_type", "add", "injection_type = add", fault.Unsupported},

@@ -112,7 +112,11 @@ func hfLike(c *config, name string) model.Spec {
 	b.HeadDim = c.size("head_dim", false, s.Dim/max(b.Heads, 1))
 	b.Hidden = c.size("intermediate_size", true, 0)
 	b.Eps = c.float("rms_norm_eps", false, 1e-6)
-	c.off("hidden_act", "silu")
+	if name == "gemma2" {
+		c.off("hidden_act", "gelu_pytorch_tanh", "gelu") // the second in old files, whose hidden_activation or default is the first
+	} else {
+		c.off("hidden_act", "silu")
+	}
 	c.off("partial_rotary_factor", 1)
 	c.off("rope_interleaved", false)
 	c.off("use_mrope", false)

@@ -49,7 +49,7 @@ func fields(s *model.Spec) []field {
 		number("rope.freq_base", false, &b.RopeTheta),
 		size("rope.dimension_count", false, &b.RopeDim),
 		flag("rope.factors", &b.RopeFactors),
-		choice("feed_forward", &b.MLP, model.ReLU2),
+		choice("feed_forward", &b.MLP, model.GeGLU),
 		size("feed_forward_length", true, &b.Hidden),
 		flag("feed_forward_bias", &b.MLPBias),
 		number("residual_scale", false, &b.ResidualScale),

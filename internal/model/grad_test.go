@@ -110,6 +110,7 @@ var gradCases = []gradCase{
 	{name: "parcae", spec: func(s *Spec) {
 		s.Block.MLP, s.Block.QKNorm, s.PreludeNorm, s.Injection, s.InjectMatrix, s.Readout, s.TiedHead = ReLU2, true, true, InjectDiagonal, true, true, true
 	}},
+	{name: "geglu", spec: block(func(b *Block) { b.MLP, b.MLPBias = GeGLU, true })},
 }
 
 func (c *gradCase) build(t *testing.T) (*Spec, *Pass) {

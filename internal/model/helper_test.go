@@ -79,7 +79,7 @@ func drawSpec(t *rapid.T) *Spec {
 		QKVBias: yes("qkv_bias"), OutBias: yes("out_bias"), QKNorm: yes("qk_norm"), QKBias: yes("qk_bias"),
 		AttnScale: maybe("attn_scale", 0.3), AttnSoftcap: maybe("attn_softcap", 3),
 		Pos: Pos(pick("pos", 3)), RopeTheta: 10000,
-		MLP: MLP(pick("mlp", 2)), Hidden: 5 + pick("hidden", 60), MLPBias: yes("mlp_bias"),
+		MLP: MLP(pick("mlp", 3)), Hidden: 5 + pick("hidden", 60), MLPBias: yes("mlp_bias"),
 		ResidualScale: maybe("residual_scale", 0.7),
 	}
 	if yes("partial") {

@@ -155,7 +155,7 @@ func (r *reference) attention(a *nn.Attention, xs []vec) []vec {
 func (r *reference) mlp(m *nn.MLP, x vec) vec {
 	up := mul(m.Up.W, m.Up.Bias, x)
 	var gate vec
-	if r.m.Spec.Block.MLP == SwiGLU {
+	if r.m.Spec.Block.MLP.Gated() {
 		gate = mul(m.Gate.W, m.Gate.Bias, x)
 	}
 	for i, u := range up {
@@ -164,6 +164,9 @@ func (r *reference) mlp(m *nn.MLP, x vec) vec {
 			up[i] = gate[i] / (1 + math.Exp(-gate[i])) * u
 		case GELU:
 			up[i] = 0.5 * u * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(u+0.044715*u*u*u)))
+		case GeGLU:
+			g := gate[i]
+			up[i] = 0.5 * g * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(g+0.044715*g*g*g))) * u
 		case ReLU2:
 			up[i] = max(0, u) * max(0, u)
 		}

@@ -110,7 +110,7 @@ func (s *Spec) workers(cpus int) int {
 	b := &s.Block
 	attn := (2*b.Heads + 2*b.KVHeads) * b.HeadDim * s.Dim
 	mlp := 2 * s.Dim * b.Hidden
-	if b.MLP == SwiGLU {
+	if b.MLP.Gated() {
 		mlp += s.Dim * b.Hidden
 	}
 	return max(1, min(cpus, (attn+mlp)/blockShare))

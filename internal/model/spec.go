@@ -105,7 +105,11 @@ const (
 	SwiGLU MLP = iota
 	GELU       // tanh form, two matrices
 	ReLU2      // max(0,x)^2, two matrices
+	GeGLU      // as SwiGLU with GELU in its tanh form
 )
+
+// Gated says whether the layer has a third matrix.
+func (m MLP) Gated() bool { return m == SwiGLU || m == GeGLU }
 
 type Embed struct {
 	Scale     float32 // factor on the token embedding; 0 means 1

@@ -119,7 +119,7 @@ func (t *tape[F]) plan(s *Spec, sh Shape, o *nn.Ops[F], a *arena[F]) {
 	t.attn = nn.NewAttentionWork(o, &t.b.heads, rows, sh.T, sp.Block.Window, a.floats)
 	hidden := rows * sp.Block.Hidden
 	t.mlp = nn.MLPWork[F]{Act: a.floats(hidden), DAct: a.floats(hidden)}
-	if sp.Block.MLP == SwiGLU {
+	if sp.Block.MLP.Gated() {
 		t.mlp.DGate = a.floats(hidden)
 	}
 	half := t.b.heads.Rot / 2
@@ -159,7 +159,7 @@ func (t *tape[F]) blockTraces(a *arena[F], n, rows int) []blockTrace[F] {
 		}
 		tr.attn = nn.AttentionTrace[F]{QKV: a.floats(rows * qkv), Raw: a.floats(rows * raw), Inv: a.floats(rows * inv), Out: a.floats(rows * out), LSE: a.floats(rows * lse)}
 		tr.mlp.Up = a.floats(rows * sp.Block.Hidden)
-		if sp.Block.MLP == SwiGLU {
+		if sp.Block.MLP.Gated() {
 			tr.mlp.Gate = a.floats(rows * sp.Block.Hidden)
 		}
 		kind := t.b.finalNorm // every norm has the same kind

@@ -155,7 +155,7 @@ func (c *slots) block(to *BlockWeights) {
 	if pre {
 		c.norm("ffn_norm", &to.MLPNorm)
 	}
-	if b.MLP == SwiGLU {
+	if b.MLP.Gated() {
 		c.linear("ffn_gate", b.Hidden, s.Dim, b.MLPBias, &to.MLP.Gate)
 	}
 	c.linear("ffn_up", b.Hidden, s.Dim, b.MLPBias, &to.MLP.Up)

@@ -95,7 +95,7 @@ func (s *Spec) checkOptions() error {
 		{"norm", int(b.Norm), 0, int(LayerNorm)},
 		{"norm_place", int(b.NormPlace), 0, int(PostNorm)},
 		{"pos", int(b.Pos), 0, int(NoPos)},
-		{"mlp", int(b.MLP), 0, int(ReLU2)},
+		{"mlp", int(b.MLP), 0, int(GeGLU)},
 		{"injection", int(s.Injection), 0, int(InjectScaled)},
 		{"state_init", int(s.StateInit), 0, int(StateZero)},
 		{"loop_norm", int(s.LoopNorm), 0, int(LoopNormOwn)},

@@ -9,7 +9,7 @@ func (p NormPlace) String() string {
 	return word(p, "pre", "branch_sandwich", "residual_sandwich", "post")
 }
 func (p Pos) String() string       { return word(p, "rope_half", "rope_interleaved", "learned", "none") }
-func (m MLP) String() string       { return word(m, "swiglu", "gelu", "relu2") }
+func (m MLP) String() string       { return word(m, "swiglu", "gelu", "relu2", "geglu") }
 func (i Injection) String() string { return word(i, "none", "add", "diagonal", "concat", "scaled") }
 func (s StateInit) String() string { return word(s, "input", "zero") }
 func (l LoopNorm) String() string  { return word(l, "none", "between", "own") }

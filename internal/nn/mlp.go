@@ -12,9 +12,13 @@ const (
 	SwiGLU Activation = iota // silu(gate x) * (up x)
 	GELU                     // gelu(up x), tanh form
 	ReLU2                    // max(0, up x)^2
+	GeGLU                    // gelu(gate x) * (up x), tanh form (Shazeer, 2020)
 )
 
-// MLP is the weights of one feed-forward layer. Gate is used by SwiGLU only.
+// Gated says whether a layer of the activation has a gate.
+func (a Activation) Gated() bool { return a == SwiGLU || a == GeGLU }
+
+// MLP is the weights of one feed-forward layer. Gate is used by gated activations only.
 type MLP struct{ Gate, Up, Down Linear }
 
 // MLPScratch is the working memory of feed-forward layers of one shape.
@@ -27,7 +31,7 @@ type MLPScratch struct {
 // NewMLPScratch makes room for calls of up to rows rows.
 func NewMLPScratch(act Activation, rows, hidden, workers int) *MLPScratch {
 	s := &MLPScratch{hidden: hidden, up: make([]float32, rows*hidden), act: NewActs(rows, hidden, workers)}
-	if act == SwiGLU {
+	if act.Gated() {
 		s.gate = make([]float32, rows*hidden)
 	}
 	return s
@@ -40,7 +44,7 @@ func (m *MLP) Reader() *kernel.Matrix { return reader(m.Up.W, m.Gate.W, nil) }
 // product of Down needs its input quantised and the rows are many); one must follow.
 func (m *MLP) Forward(w *par.Worker, act Activation, s *MLPScratch, in *kernel.Input, rows int, y []float32, ldy int) (lo, hi int) {
 	lo, hi = m.Up.Forward(w, s.up, s.hidden, in, rows)
-	if act == SwiGLU {
+	if act.Gated() {
 		m.Gate.Forward(w, s.gate, s.hidden, in, rows)
 	}
 	for r := range rows {
@@ -60,5 +64,15 @@ func (s *MLPScratch) activate(act Activation, r, lo, hi int) {
 		kernel.GELU(dst, up)
 	case ReLU2:
 		kernel.ReLU2(dst, up)
+	case GeGLU:
+		kernel.GELU(dst, s.gate[r*s.hidden+lo:r*s.hidden+hi])
+		multiply(dst, up)
+	}
+}
+
+// multiply scales every value of dst by its factor.
+func multiply[F Float](dst, factor []F) {
+	for i, f := range factor[:len(dst)] {
+		dst[i] *= f
 	}
 }

@@ -173,7 +173,7 @@ def llama_layer(w, p, x, dim, a, eps, window=0):
     return x + (silu(n @ w[p + "mlp.gate_proj.weight"].T) * (n @ w[p + "mlp.up_proj.weight"].T)) @ w[p + "mlp.down_proj.weight"].T
 
 
-def llama_gguf(arch, config, w, interleave, extra=None):
+def llama_gguf(arch, config, w, interleave, extra=None, norms=None):
     """How the GGUF form follows: [name there, name here, how]."""
     c = config
     dim = c.get("head_dim", c["hidden_size"] // c["num_attention_heads"])
@@ -187,6 +187,7 @@ def llama_gguf(arch, config, w, interleave, extra=None):
     names = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
              "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
              "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+    names.update(norms or {})
     tensors = []
     for name in w:
         what, kind = name.rsplit(".", 1)
@@ -468,7 +469,55 @@ def gpt2():
     return config, w, forward, [1], {"general.architecture": "gpt2", "prefix": "gpt2.", "keys": keys, "tensors": tensors}
 
 
-FAMILIES = [llama, llama_biased, mistral, qwen2, qwen3, nanbeige, ouro, huginn, gpt2]
+def gemma2():
+    """Gemma 2: gains stored less one, norms on both sides of each branch, gated GELU, soft caps, the embedding times the root of its width; layers 0, 2, …
+    see a window. The sequence here is shorter than it, as the engine bounds the context by it."""
+    d, f, n, g, dim = 32, 48, 4, 2, 12
+    config = dict(COMMON, model_type="gemma2", architectures=["Gemma2ForCausalLM"], hidden_size=d, intermediate_size=f, num_hidden_layers=3, num_attention_heads=n,
+                  num_key_value_heads=g, head_dim=dim, hidden_act="gelu_pytorch_tanh", hidden_activation="gelu_pytorch_tanh", max_position_embeddings=128, rms_norm_eps=1e-6,
+                  rope_theta=10000.0, attention_bias=False, query_pre_attn_scalar=12, attn_logit_softcapping=5.0, final_logit_softcapping=6.0, sliding_window=72,
+                  sliding_window_size=72, cache_implementation="hybrid")
+    w = Weights()
+    w.add("model.embed_tokens.weight", VOCAB, d, scale=0.3)
+    norms = ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm")
+    for l in range(3):
+        p = "model.layers.%d." % l
+        for x in norms:
+            w.gain(p + x + ".weight", d, mean=0.0)
+        for x, rows in (("q", n * dim), ("k", g * dim), ("v", g * dim)):
+            w.add(p + "self_attn.%s_proj.weight" % x, rows, d)
+        w.add(p + "self_attn.o_proj.weight", d, n * dim)
+        w.add(p + "mlp.gate_proj.weight", f, d)
+        w.add(p + "mlp.up_proj.weight", f, d)
+        w.add(p + "mlp.down_proj.weight", d, f)
+    w.gain("model.norm.weight", d, mean=0.0)
+
+    def norm(x, name):
+        return rms(x, 1 + w[name + ".weight"], 1e-6)
+
+    def forward(loops):
+        x = w["model.embed_tokens.weight"][TOKENS] * np.sqrt(d)
+        a = angles(len(TOKENS), dim, 10000.0)
+        for l in range(3):
+            p = "model.layers.%d." % l
+            y = norm(x, p + norms[0])
+            q, k, v = (heads(y @ w[p + "self_attn.%s_proj.weight" % s].T, dim) for s in "qkv")
+            y = attend(rotate_halves(q, a), rotate_halves(k, a), v, scale=12**-0.5, window=72 if l % 2 == 0 else 0, cap=5.0) @ w[p + "self_attn.o_proj.weight"].T
+            x = x + norm(y, p + norms[1])
+            y = norm(x, p + norms[2])
+            y = (gelu(y @ w[p + "mlp.gate_proj.weight"].T) * (y @ w[p + "mlp.up_proj.weight"].T)) @ w[p + "mlp.down_proj.weight"].T
+            x = x + norm(y, p + norms[3])
+        return 6.0 * np.tanh(norm(x, "model.norm") @ w["model.embed_tokens.weight"].T / 6.0)
+
+    names = dict(zip(norms, ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm")))
+    gguf = llama_gguf("gemma2", config, w, False, {"attention.sliding_window": 72, "attn_logit_softcapping": 5.0, "final_logit_softcapping": 6.0}, names)
+    for t in gguf["tensors"]:
+        if t[1].endswith("norm.weight"):
+            t[2] = "plus1"
+    return config, w, forward, [1], gguf
+
+
+FAMILIES = [llama, llama_biased, mistral, qwen2, qwen3, nanbeige, ouro, huginn, gpt2, gemma2]
 
 
 def text(x):

@@ -30,6 +30,11 @@ class Config(dict):
         return self.WORDS.get(key, 0)
 
 
+def gelu(x):
+    """GELU in its tanh form."""
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
 class Norm(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -83,7 +88,7 @@ class Block(nn.Module):
             self.attn_q_norm, self.attn_k_norm = Gain(w, c["norm_epsilon"]), Gain(w, c["norm_epsilon"])
         if c["attention.qk_head_bias"]:
             self.attn_q_head, self.attn_k_head = Bias(h * w), Bias(g * w)
-        if c["feed_forward"] == "swiglu":
+        if c["feed_forward"] in ("swiglu", "geglu"):
             self.ffn_gate = nn.Linear(d, f, ff_bias)
         self.ffn_up, self.ffn_down = nn.Linear(d, f, ff_bias), nn.Linear(f, d, ff_bias)
 
@@ -122,7 +127,9 @@ class Block(nn.Module):
             return self.ffn_down(F.silu(self.ffn_gate(x)) * up)
         if kind == "relu2":
             return self.ffn_down(F.relu(up).square())
-        return self.ffn_down(0.5 * up * (1 + torch.tanh(math.sqrt(2 / math.pi) * (up + 0.044715 * up**3))))
+        if kind == "geglu":
+            return self.ffn_down(gelu(self.ffn_gate(x)) * up)
+        return self.ffn_down(gelu(up))
 
 
 class Inject(nn.Module):

@@ -1,0 +1,68 @@
+package arch
+
+import (
+	"math"
+	"strings"
+
+	"tinyloop/internal/model"
+	"tinyloop/internal/tensorfile"
+)
+
+// Gemma 2 (arXiv 2408.00118): norms on both sides of each branch, GELU in the gate, soft caps on scores and logits, the embedding times the root of its
+// width. Every other layer sees a window only, which bounds the context here: up to its length it hides nothing.
+
+// gemma2Spec reads arch "gemma2" of GGUF, which stores the gains of norms as they are used.
+func gemma2Spec(c *config, f *tensorfile.File) model.Spec {
+	s := llamaLike(c, f, "gemma2")
+	b := &s.Block
+	b.Pos, b.NormPlace, b.MLP, s.Loops = model.RopeHalf, model.BranchSandwich, model.GeGLU, once()
+	if b.Window > 0 {
+		s.Context, b.Window = min(s.Context, b.Window), 0
+	}
+	b.AttnSoftcap = c.float("attn_logit_softcapping", false, 50)
+	s.LogitSoftcap = c.float("final_logit_softcapping", false, 30)
+	s.Embed.Scale = root(s.Dim)
+	if s.Core == 46 { // the 27B model scales scores by the share of the stream instead of the width of a head; its files do not say so
+		b.AttnScale = float32(1 / math.Sqrt(float64(s.Dim/max(b.Heads, 1))))
+	}
+	return s
+}
+
+// hfGemma2Spec reads model_type "gemma2", which stores the gains of norms less one.
+func hfGemma2Spec(c *config, _ *tensorfile.File) model.Spec {
+	s := hfLike(c, "gemma2")
+	s.TiedHead = c.flagOr("tie_word_embeddings", true)
+	b := &s.Block
+	b.NormPlace, b.MLP = model.BranchSandwich, model.GeGLU
+	b.HeadDim = c.size("head_dim", false, 256)
+	b.AttnScale = 1 / root(c.size("query_pre_attn_scalar", false, 256))
+	b.AttnSoftcap = c.float("attn_logit_softcapping", false, 0)
+	s.LogitSoftcap = c.float("final_logit_softcapping", false, 0)
+	s.Embed.Scale = root(s.Dim)
+	c.off("attention_bias", false)
+	c.off("hidden_activation", "gelu_pytorch_tanh")
+	c.off("use_bidirectional_attention", false)
+	c.off("sliding_window_size", c.size("sliding_window", false, 0))
+	hfRope(c, b)
+	hfWindow(c, &s, func(layer int) bool { return layer%2 == 0 })
+	return s
+}
+
+func root(n int) float32 { return float32(math.Sqrt(float64(n))) }
+
+// gemma2Place is the naming of GGUF.
+func gemma2Place(s *model.Spec, name string) place {
+	name = strings.Replace(name, ".attn_post_norm.", ".post_attention_norm.", 1)
+	return ggufPlace(s, strings.Replace(name, ".ffn_post_norm.", ".post_ffw_norm.", 1))
+}
+
+// hfGemma2Place is the naming of Hugging Face.
+func hfGemma2Place(_ *model.Spec, name string) place {
+	names := hfNames()
+	names["attn_post_norm"], names["ffn_norm"], names["ffn_post_norm"] = "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"
+	p := place{name: hfName(names, name)}
+	if strings.HasSuffix(name, "norm.weight") {
+		p.plus = 1
+	}
+	return p
+}
