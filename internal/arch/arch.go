@@ -36,7 +36,7 @@ func families() []family {
 		{name: "nanbeige", spec: nanbeigeSpec, tensor: ggufPlace, keys: nanbeigeKeys, pairs: true},
 		{name: "qwen2", spec: qwenSpec, tensor: ggufPlace, keys: qwenKeys("qwen2")},
 		{name: "qwen3", spec: qwenSpec, tensor: ggufPlace, keys: qwenKeys("qwen3")},
-		{name: "gemma2", spec: gemma2Spec, tensor: gemma2Place},
+		{name: "gemma2", spec: gemma2Spec, tensor: gemma2Place, keys: gemma2Keys},
 		{name: "gpt2", spec: gpt2Spec, tensor: gpt2Place},
 		{name: "tinyloop", spec: tinyloopSpec, tensor: samePlace, keys: tinyloopKeys},
 	}

@@ -22,11 +22,33 @@ func gemma2Spec(c *config, f *tensorfile.File) model.Spec {
 	b.AttnSoftcap = c.float("attn_logit_softcapping", false, 50)
 	s.LogitSoftcap = c.float("final_logit_softcapping", false, 30)
 	s.Embed.Scale = root(s.Dim)
-	if s.Core == 46 { // the 27B model scales scores by the share of the stream instead of the width of a head; its files do not say so
-		b.AttnScale = float32(1 / math.Sqrt(float64(s.Dim/max(b.Heads, 1))))
+	if s.Core == gemma2Large {
+		b.AttnScale = 1 / root(s.Dim/max(b.Heads, 1))
 	}
 	return s
 }
+
+// gemma2Keys writes what gemma2Spec reads. The window is the context, beyond which no sequence goes.
+func gemma2Keys(s *model.Spec) []tensorfile.KV {
+	return append(likeKeys("gemma2.", s),
+		tensorfile.KV{Key: "gemma2.attention.sliding_window", Value: uint32(s.Context)},
+		tensorfile.KV{Key: "gemma2.attn_logit_softcapping", Value: s.Block.AttnSoftcap},
+		tensorfile.KV{Key: "gemma2.final_logit_softcapping", Value: s.LogitSoftcap})
+}
+
+// gemma2Fits says whether the scale of the scores is the one that readers of GGUF take for granted.
+func gemma2Fits(s *model.Spec) bool {
+	b := &s.Block
+	usual := 1 / root(b.HeadDim)
+	if s.Core == gemma2Large {
+		usual = 1 / root(s.Dim/max(b.Heads, 1))
+	}
+	return b.AttnScale == 0 && s.Core != gemma2Large || b.AttnScale == usual
+}
+
+// gemma2Large is the number of layers of the 27B model, which scales scores by the share of the stream instead of the width of a head; its GGUF files do not
+// say so.
+const gemma2Large = 46
 
 // hfGemma2Spec reads model_type "gemma2", which stores the gains of norms less one.
 func hfGemma2Spec(c *config, _ *tensorfile.File) model.Spec {

@@ -11,6 +11,8 @@ func ggufTarget(layout string, in *found) (family, error) {
 		return llamaTarget(&in.spec)
 	case layout != "":
 		return family{}, invalid("layout", "--layout must be nanbeige or absent, is %s", clip(layout))
+	case in.name == "gemma2" && !gemma2Fits(&in.spec):
+		return family{}, unsupported("out", "the model scales its scores by %v, which gemma2 of GGUF cannot say; it can be written as .tinyloop", in.spec.Block.AttnScale)
 	case in.keys != nil:
 		return in.family, nil
 	case in.name == "tinyloop":

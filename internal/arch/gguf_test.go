@@ -14,7 +14,7 @@ func TestWrittenGGUF(t *testing.T) {
 	for name, r := range references(t) {
 		out := filepath.Join(t.TempDir(), "m.gguf")
 		err := Convert(open(t, r.folder(t)), out, ConvertOptions{})
-		arch, known := map[string]string{"llama": "llama", "llama_biased": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "nanbeige": "nanbeige"}[name]
+		arch, known := map[string]string{"llama": "llama", "llama_biased": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "nanbeige": "nanbeige", "gemma2": "gemma2"}[name]
 		if !known {
 			if fault.Of(err) != fault.Unsupported || !strings.Contains(err.Error(), "can be written as .tinyloop, not as .gguf") {
 				t.Errorf("%s: %v", name, err)
