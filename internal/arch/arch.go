@@ -54,6 +54,7 @@ func hfFamilies() []family {
 		{name: "nanbeige", spec: hfNanbeigeSpec, tensor: hfPlace, spare: hfSpare},
 		{name: "gpt2", spec: hfGPT2Spec, tensor: hfGPT2Place, spare: hfGPT2Spare, prefix: "transformer."},
 		{name: "tinyloop", spec: hfTinyloopSpec, tensor: samePlace},
+		{name: "parcae", spec: hfParcaeSpec, tensor: hfParcaePlace, spare: hfHuginnSpare},
 		{name: "huginn_raven", spec: hfHuginnSpec, tensor: hfHuginnPlace, spare: hfHuginnSpare},
 	}
 }
@@ -108,10 +109,18 @@ func familyOf(f *tensorfile.File) (family, *config, error) {
 		if c, err = hfConfig(f); err != nil {
 			return family{}, nil, err
 		}
-		name = c.text(key)
+		name = hfKind(c)
 	}
 	fam, err := pick(list, key, name)
 	return fam, c, err
+}
+
+// hfKind gives the model_type, which Parcae's files leave to their class.
+func hfKind(c *config) string {
+	if name := c.text("model_type"); name != "" || c.text("_class_name") != "ParcaeConfig" {
+		return name
+	}
+	return "parcae"
 }
 
 func pick(list []family, key, name string) (family, error) {

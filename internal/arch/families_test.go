@@ -23,7 +23,7 @@ func hfSpecOf(t *testing.T, data string) (*model.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	fam, err := pick(hfFamilies(), "model_type", c.text("model_type"))
+	fam, err := pick(hfFamilies(), "model_type", hfKind(c))
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +56,7 @@ func published() map[string]struct {
 		"Qwen2.5-0.5B":    {494_032_768, `{"model_type":"qwen2","hidden_act":"silu","hidden_size":896,"intermediate_size":4864,"max_position_embeddings":32768,"max_window_layers":24,"num_attention_heads":14,"num_hidden_layers":24,"num_key_value_heads":2,"rms_norm_eps":1e-6,"rope_theta":1000000.0,"sliding_window":32768,"tie_word_embeddings":true,"use_mrope":false,"use_sliding_window":false,"vocab_size":151936}`},
 		"Qwen3-0.6B":      {596_049_920, `{"model_type":"qwen3","attention_bias":false,"head_dim":128,"hidden_act":"silu","hidden_size":1024,"intermediate_size":3072,"max_position_embeddings":40960,"max_window_layers":28,"num_attention_heads":16,"num_hidden_layers":28,"num_key_value_heads":8,"rms_norm_eps":1e-6,"rope_scaling":null,"rope_theta":1000000,"sliding_window":null,"tie_word_embeddings":true,"use_sliding_window":false,"vocab_size":151936}`},
 		"Gemma-2-2B":      {2_614_341_888, `{"model_type":"gemma2","attention_bias":false,"attn_logit_softcapping":50.0,"cache_implementation":"hybrid","final_logit_softcapping":30.0,"head_dim":256,"hidden_act":"gelu_pytorch_tanh","hidden_activation":"gelu_pytorch_tanh","hidden_size":2304,"intermediate_size":9216,"max_position_embeddings":8192,"num_attention_heads":8,"num_hidden_layers":26,"num_key_value_heads":4,"query_pre_attn_scalar":256,"rms_norm_eps":1e-6,"rope_theta":10000.0,"sliding_window":4096,"vocab_size":256000}`},
+		"Parcae-370M":     {0, `{"_class_name":"ParcaeConfig","name":"parcae-medium-370m","hf_config":{"org":"SandyResearch","name":"parcae-medium-370m"},"block_size":2048,"n_embd":1024,"intermediate_size":4096,"num_attention_heads":8,"num_key_value_heads":8,"vocab_size":32768,"padding_multiple":64,"padded_vocab_size":32768,"rope_settings":{"use_rope":true,"rope_condense_ratio":1,"rope_base":50000},"attn_impl":"flash","norm_eps":1e-5,"bias":false,"qk_bias":false,"init_strategy":"scaled-zero","init_orthogonal":true,"use_fused_head":"pytorch","qk_norm":true,"injection_type":"diagonal","n_layers_in_recurrent_block":4,"n_layers_in_prelude":4,"n_layers_in_coda":4,"state_init":"like-init","recurrent_embedding_dimension":1024,"recurrent_intermediation_embedding_dimension":4096,"prelude_norm":true,"sampling_scheme":"poisson-truncated-full","mean_recurrence":8,"mean_backprop_depth":4,"recurrent_iteration_method":"per-sequence","tie_embeddings":true,"model_class_name":"Parcae"}`},
 		"Nanbeige4.2-3B":  {0, `{"architectures":["NanbeigeForCausalLM"],"model_type":"nanbeige","vocab_size":166144,"hidden_size":3072,"intermediate_size":10752,"num_hidden_layers":22,"num_attention_heads":48,"num_key_value_heads":8,"head_dim":128,"kv_channels":128,"hidden_act":"silu","max_position_embeddings":262144,"rope_theta":70000000,"rope_scaling":null,"attention_bias":false,"rms_norm_eps":1e-05,"num_loops":2,"loop_loss_weights":[],"skip_loop_final_norm":false,"pretraining_tp":1,"tie_word_embeddings":false}`},
 	}
 }
@@ -149,6 +150,10 @@ func TestConfigRefusals(t *testing.T) {
 		{"Gemma-2-2B", "use_bidirectional_attention", true, "use_bidirectional_attention = true", fault.Unsupported},
 		{"Ouro-1.4B", "exit_gate_type", "lookahead", "exit_gate_type = lookahead", fault.Unsupported},
 		{"Ouro-1.4B", "total_ut_steps", 0, "loops.hard_max must be 1", fault.Invalid},
+		{"Parcae-370M", "injection_type", "linear", "injection_type = linear", fault.Unsupported},
+		{"Parcae-370M", "recurrent_embedding_dimension", 512, "recurrent_embedding_dimension = 512", fault.Unsupported},
+		{"Parcae-370M", "rope_settings", map[string]any{"use_rope": false}, "rope_settings.use_rope = false", fault.Unsupported},
+		{"Parcae-370M", "logit_softcap", 30, "logit_softcap = 30", fault.Unsupported},
 		{"Huginn-0125", "injection_type", "add", "injection_type = add", fault.Unsupported},
 		{"Huginn-0125", "init_strategy", "scaled", "init_strategy = scaled", fault.Unsupported},
 		{"Huginn-0125", "n_layers", 9, "n_layers = 9", fault.Unsupported},

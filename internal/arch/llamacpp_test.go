@@ -83,7 +83,11 @@ func TestLlamaCpp(t *testing.T) {
 			}
 		}
 		t.Logf("%s: the logarithm of a probability differs by %.2g at most", name, worst)
-		if !(worst <= 5e-5) || len(want) != len(tokens) || len(want[0]) != s.Vocab {
+		limit := 5e-5
+		if s.Block.MLP == model.GeGLU {
+			limit = 2e-3 // llama.cpp looks GELU up in a table of halves
+		}
+		if !(worst <= limit) || len(want) != len(tokens) || len(want[0]) != s.Vocab {
 			t.Errorf("%s: %d positions of %d tokens, the logarithm of a probability differs by %.3g", name, len(want), len(want[0]), worst)
 		}
 	}

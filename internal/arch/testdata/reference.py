@@ -420,6 +420,56 @@ def huginn():
     return config, w, forward, [1, 2, 4, 7], None
 
 
+def parcae():
+    """Parcae without value embeddings, with the state starting at zero: diagonal injection, norms of queries and keys without gains after the rotation, half of
+    the square of the positive part, a square matrix before the coda."""
+    d, hidden, n, dim = 24, 40, 3, 8
+    config = {"_class_name": "ParcaeConfig", "name": "tiny", "block_size": 96, "n_embd": d, "intermediate_size": hidden, "num_attention_heads": n, "num_key_value_heads": n,
+              "vocab_size": VOCAB, "padding_multiple": 4, "padded_vocab_size": VOCAB, "rope_settings": {"use_rope": True, "rope_condense_ratio": 1, "rope_base": 50000},
+              "attn_impl": "sdpa", "norm_eps": 1e-5, "bias": False, "qk_bias": False, "init_strategy": "scaled-zero", "init_orthogonal": True, "use_fused_head": "pytorch",
+              "qk_norm": True, "injection_type": "diagonal", "n_layers_in_recurrent_block": 2, "n_layers_in_prelude": 1, "n_layers_in_coda": 1, "state_init": "like-init",
+              "recurrent_embedding_dimension": d, "recurrent_intermediation_embedding_dimension": hidden, "prelude_norm": True, "sampling_scheme": "poisson-truncated-full",
+              "mean_recurrence": 4, "mean_backprop_depth": 4, "recurrent_iteration_method": "per-sequence", "tie_embeddings": True, "model_class_name": "Parcae"}
+    w = Weights()
+    w.add("transformer.wte.weight", VOCAB, d, scale=1.0)
+    blocks = ["transformer.prelude.0.", "transformer.core_block.0.", "transformer.core_block.1.", "transformer.coda.0."]
+    for p in blocks:
+        w.gain(p + "norm_1.weight", d)
+        w.gain(p + "norm_2.weight", d)
+        for x in ("c_q", "c_k", "c_v", "c_proj"):
+            w.add(p + "attn.%s.weight" % x, d, d)
+        w.add(p + "mlp.fc.weight", hidden, d)
+        w.add(p + "mlp.proj.weight", d, hidden)
+    w.add("transformer.adapter.A_log", d, scale=0.5)
+    w.add("transformer.adapter.dt_bias", d, scale=0.5)
+    w.add("transformer.adapter.B", d, d)
+    w.add("transformer.C.weight", d, d)
+    w.gain("transformer.ln_prelude.weight", d)
+    w.gain("transformer.ln_f.weight", d)
+    w.add("lm_head.weight", VOCAB, d, scale=1.0)
+    a = angles(len(TOKENS), dim, 50000.0)
+
+    def block(p, x):
+        y = rms(x, w[p + "norm_1.weight"], 1e-5)
+        q, k, v = (heads(y @ w[p + "attn.c_%s.weight" % s].T, dim) for s in "qkv")
+        q, k = rms(rotate_pairs(q, a), 1.0, 1e-5), rms(rotate_pairs(k, a), 1.0, 1e-5)
+        x = x + attend(q, k, v) @ w[p + "attn.c_proj.weight"].T
+        y = np.maximum(rms(x, w[p + "norm_2.weight"], 1e-5) @ w[p + "mlp.fc.weight"].T, 0)
+        return x + 0.5 * (y * y) @ w[p + "mlp.proj.weight"].T
+
+    def forward(loops):
+        e = rms(block(blocks[0], w["transformer.wte.weight"][TOKENS]), w["transformer.ln_prelude.weight"], 1e-5)
+        dt = np.log1p(np.exp(w["transformer.adapter.dt_bias"]))
+        decay = np.exp(-dt * np.exp(w["transformer.adapter.A_log"]))
+        h = np.zeros_like(e)
+        for _ in range(loops):
+            h = block(blocks[2], block(blocks[1], decay * h + dt * (e @ w["transformer.adapter.B"].T)))
+        x = block(blocks[3], h @ w["transformer.C.weight"].T)
+        return rms(x, w["transformer.ln_f.weight"], 1e-5) @ w["transformer.wte.weight"].T
+
+    return config, w, forward, [1, 2, 4, 7], None
+
+
 def gpt2():
     """GPT-2: matrices of the blocks are stored [inputs, outputs]; the mask lies in the file."""
     d, n = 24, 3
@@ -517,7 +567,7 @@ def gemma2():
     return config, w, forward, [1], gguf
 
 
-FAMILIES = [llama, llama_biased, mistral, qwen2, qwen3, nanbeige, ouro, huginn, gpt2, gemma2]
+FAMILIES = [llama, llama_biased, mistral, qwen2, qwen3, nanbeige, ouro, huginn, parcae, gpt2, gemma2]
 
 
 def text(x):
