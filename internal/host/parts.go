@@ -57,7 +57,8 @@ func findTokenizer(f *tensorfile.File) (*tok.Tokenizer, error) {
 			return tok.FromLlama2c(b, vocab)
 		}
 		config, _ := f.Sidecar("tokenizer_config.json") // optional
-		return tok.FromHF(b, config)
+		generation, _ := f.Sidecar("generation_config.json")
+		return tok.FromHFFiles(b, config, generation)
 	}
 	return nil, fault.New(fault.NotFound, "", "no tokenizer: the file holds none, and %s is not beside it", strings.Join(names, " or "))
 }

@@ -229,6 +229,7 @@ func (t *Tokenizer) findEnds(byPiece map[string]ID) {
 			add(id)
 		}
 	}
+	s.stops = slices.DeleteFunc(slices.Clone(s.stops), func(id ID) bool { return slices.Contains(t.stops, id) }) // only those that nothing else names
 	for _, id := range s.stops {
 		add(id)
 	}

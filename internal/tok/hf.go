@@ -88,6 +88,11 @@ type hfConfig struct {
 // characters with byte fallback (the shape that SentencePiece models are converted to) are read. Whatever would change the ids and is not
 // known is refused by name.
 func FromHF(tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, error) {
+	return FromHFFiles(tokenizerJSON, tokenizerConfig, nil)
+}
+
+// FromHFFiles is FromHF with the generation_config.json that lies beside them, when not nil: the tokens that it lets end an answer are stops.
+func FromHFFiles(tokenizerJSON, tokenizerConfig, generationConfig []byte) (*Tokenizer, error) {
 	if len(tokenizerJSON) > maxHFBytes {
 		return nil, fault.New(fault.Invalid, "tokenizer.json", "tokenizer.json has %d bytes, at most %d are read", len(tokenizerJSON), maxHFBytes)
 	}
@@ -101,10 +106,40 @@ func FromHF(tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, error) {
 			return nil, &fault.Error{Kind: fault.Malformed, Field: "tokenizer_config.json", Msg: "tokenizer_config.json cannot be read", Err: err}
 		}
 	}
-	return f.build(&c)
+	ends, err := endTokens(generationConfig)
+	if err != nil {
+		return nil, err
+	}
+	return f.build(&c, ends)
 }
 
-func (f *hfFile) build(c *hfConfig) (*Tokenizer, error) {
+// endTokens reads eos_token_id of a generation_config.json: a number or a list of them.
+func endTokens(data []byte) ([]ID, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, nil
+	}
+	var c struct {
+		EOS json.RawMessage `json:"eos_token_id"`
+	}
+	var one ID
+	var many []ID
+	err := json.Unmarshal(data, &c)
+	switch {
+	case err != nil:
+	case len(c.EOS) == 0 || string(c.EOS) == "null":
+		return nil, nil
+	case json.Unmarshal(c.EOS, &one) == nil:
+		return []ID{one}, nil
+	default:
+		err = json.Unmarshal(c.EOS, &many)
+	}
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Malformed, Field: "eos_token_id", Msg: "generation_config.json: eos_token_id is neither an id nor a list of ids", Err: err}
+	}
+	return many, nil
+}
+
+func (f *hfFile) build(c *hfConfig, ends []ID) (*Tokenizer, error) {
 	if err := f.Model.check(); err != nil {
 		return nil, err
 	}
@@ -134,6 +169,12 @@ func (f *hfFile) build(c *hfConfig) (*Tokenizer, error) {
 	if err := f.readRoles(&s, c); err != nil {
 		return nil, err
 	}
+	for _, id := range ends {
+		if id < 0 || int(id) >= len(s.pieces) {
+			return nil, fault.New(fault.Invalid, "eos_token_id", "generation_config.json: eos_token_id names the token %d, but the tokenizer has %d", id, len(s.pieces))
+		}
+	}
+	s.stops = append(s.stops, ends...)
 	return build(s)
 }
 

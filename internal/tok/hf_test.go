@@ -3,6 +3,7 @@ package tok_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -426,4 +427,41 @@ func small2c() []byte {
 		add(s)
 	}
 	return data
+}
+
+// TestHFEnds: generation_config.json adds tokens that end an answer; those that are known already change nothing.
+func TestHFEnds(t *testing.T) {
+	data, _ := json.Marshal(hfSmall())
+	plain, err := tok.FromHF(data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := plain.Stops()[len(plain.Stops())-1]
+	for config, want := range map[string][]tok.ID{
+		"":                            nil,
+		`{"eos_token_id": null}`:      nil,
+		`{"temperature": 1}`:          nil,
+		`{"eos_token_id": 7}`:         {7},
+		`{"eos_token_id": [9, 8, 9]}`: {8, 9},
+		fmt.Sprintf(`{"eos_token_id": %d}`, last): nil,
+	} {
+		tk, err := tok.FromHFFiles(data, nil, []byte(config))
+		if err != nil {
+			t.Fatal(config, err)
+		}
+		all := append(slices.Clone(want), plain.Stops()...)
+		slices.Sort(all)
+		if !slices.Equal(tk.Stops(), all) {
+			t.Errorf("%s: stops %v, want %v", config, tk.Stops(), all)
+		}
+		again, err := tok.FromGGUF(meta(tk.GGUF()))
+		if err != nil || !slices.Equal(again.Stops(), all) {
+			t.Errorf("%s: through GGUF: %v", config, err)
+		}
+	}
+	for _, config := range []string{"{", `{"eos_token_id": "</s>"}`, `{"eos_token_id": -1}`, `{"eos_token_id": [1, 99999999]}`} {
+		if _, err := tok.FromHFFiles(data, nil, []byte(config)); err == nil || !strings.Contains(err.Error(), "eos_token_id") {
+			t.Errorf("%s: %v", config, err)
+		}
+	}
 }
