@@ -5,7 +5,7 @@ import { settings } from './store.js';
 const words = {
   en: {
     newChat: 'New conversation', conversations: 'Conversations', menu: 'Menu', close: 'Close', skip: 'Skip to the question box',
-    untitled: 'Untitled', remove: 'Delete', removeAll: 'Delete all', sure: 'Really?', language: 'Langue : français', languageShort: 'FR',
+    untitled: 'Untitled', remove: 'Delete', removeAll: 'Delete all', sure: 'Really?', language: 'Langue : français',
     theme: 'Theme', themes: { auto: 'Auto', light: 'Light', dark: 'Dark' },
     hello: 'Ask it something.',
     intro: (m) => `A model of ${m.size} parameters, computed on this machine alone.` +
@@ -34,7 +34,7 @@ const words = {
   },
   fr: {
     newChat: 'Nouvelle conversation', conversations: 'Conversations', menu: 'Menu', close: 'Fermer', skip: 'Aller à la question',
-    untitled: 'Sans titre', remove: 'Supprimer', removeAll: 'Tout supprimer', sure: 'Vraiment\u202f?', language: 'Language: English', languageShort: 'EN',
+    untitled: 'Sans titre', remove: 'Supprimer', removeAll: 'Tout supprimer', sure: 'Vraiment\u202f?', language: 'Language: English',
     theme: 'Thème', themes: { auto: 'Auto', light: 'Clair', dark: 'Sombre' },
     hello: 'Posez-lui une question.',
     intro: (m) => `Un modèle de ${m.size} paramètres, calculé sur cette seule machine.` +
