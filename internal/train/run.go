@@ -473,7 +473,7 @@ func (r *run) evaluate(ctx context.Context) error {
 	bpb := r.judged(m.Valid)
 	if m.Best = st.Best == 0 || bpb < st.Best; m.Best {
 		st.Best, st.BestStep = bpb, st.Step
-		if err := r.id.writeModel(filepath.Join(r.o.Dir, BestName), r.spec, flat); err != nil {
+		if m.Agreement, err = r.write(BestName); err != nil {
 			return err
 		}
 	}
@@ -482,6 +482,16 @@ func (r *run) evaluate(ctx context.Context) error {
 	r.manifest.Evaluations = append(r.manifest.Evaluations, m)
 	r.o.View.Eval(&m)
 	return r.note()
+}
+
+// write writes the averaged weights, calibrated, as a model to be served.
+func (r *run) write(name string) ([]float32, error) {
+	flat := r.t.averaged()
+	a, err := calibration(r.spec, flat, r.corpus.check, r.o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	return a, r.id.writeModel(filepath.Join(r.o.Dir, name), r.spec, flat, agreementKeys(a)...)
 }
 
 // judged gives the bits per byte by which weights are compared: at the default depth, or the deepest measured below it. Without validation every
@@ -518,7 +528,7 @@ func (r *run) finish(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		m.Status = Done
-		err = r.id.writeModel(filepath.Join(r.o.Dir, LastName), r.spec, r.t.averaged())
+		_, err = r.write(LastName)
 	case fault.Of(err) == fault.Canceled || ctx.Err() != nil:
 		m.Status = Interrupted
 	default:

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"tinyloop/internal/arch"
 	"tinyloop/internal/data/tinyworld"
 	"tinyloop/internal/fault"
+	"tinyloop/internal/tensorfile"
 )
 
 // TestResume compares 200 steps with 120, a stop, and 80: after an interrupt, and after the process was killed beyond its last checkpoint. The curriculum,
@@ -71,6 +73,14 @@ func TestResume(t *testing.T) {
 		}
 	}
 	same(t, filepath.Join(straight, BestName), filepath.Join(killed, BestName))
+	f, err := tensorfile.Open(filepath.Join(straight, LastName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if a := arch.InfoOf(f).Agreement; len(a) != 3 || a[2] != 1 || a[0] <= 0 || a[0] > 1 {
+		t.Errorf("agreement of the depths with the default one: %v", a)
+	}
 }
 
 func same(t *testing.T, a, b string) {

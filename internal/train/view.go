@@ -58,7 +58,9 @@ type EvalMetrics struct {
 	Answers []Answers `json:"answers,omitempty"`
 	Samples []Sample  `json:"samples,omitempty"`
 	Best    bool      `json:"best,omitempty"` // the best so far at the default depth
-	Seconds float64   `json:"seconds"`        // since the start of the run, pauses left out
+	// Agreement is the calibration of the best weights, see arch.Info.
+	Agreement []float32 `json:"agreement,omitempty"`
+	Seconds   float64   `json:"seconds"` // since the start of the run, pauses left out
 }
 
 // Sample is a text that the model wrote.
