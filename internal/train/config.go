@@ -96,12 +96,12 @@ type BatchConfig struct {
 
 // LoopsConfig says how often the core is applied. The count is drawn for every micro-batch of every shard.
 type LoopsConfig struct {
-	Max     int     `toml:"max" json:"max"`         // most loops in training
+	Max     int     `toml:"max" json:"max"`         // most loops in training; 0 = what the weights of Init.From were trained for
 	Ramp    float64 `toml:"ramp" json:"ramp"`       // part of the run in which the most loops grow from 1 to Max
 	Uniform float64 `toml:"uniform" json:"uniform"` // share drawn evenly from 1 to the most; the others are Poisson-like around Mean
 	Mean    float64 `toml:"mean" json:"mean"`
 	Grad    int     `toml:"grad" json:"grad"`       // last loops that carry gradient
-	Default int     `toml:"default" json:"default"` // of the finished model
+	Default int     `toml:"default" json:"default"` // of the finished model; weights of Init.From keep theirs
 	Hard    int     `toml:"hard" json:"hard"`       // most that the finished model may be asked for
 	// States teaches a position whose answer takes more steps than there are loops the state that so many steps lead to, instead of an answer that it
 	// cannot know yet.
@@ -213,7 +213,7 @@ func SFT() Config {
 	c.Name = "chat"
 	c.Init.Warm = true
 	c.Epochs = 1
-	c.Loops.Ramp = 0
+	c.Loops.Ramp, c.Loops.Max = 0, 0
 	c.Optimizer.Scale = 0.8
 	c.Schedule = ScheduleConfig{Shape: "linear", Warmup: 0, Final: 0}
 	c.Quant.From = 0
@@ -334,11 +334,15 @@ func (c *Config) checkLength() error {
 
 func (c *Config) checkSizes() error {
 	b, l, o := &c.Batch, &c.Loops, &c.Optimizer
+	least := 1.0
+	if c.Init.From != "" {
+		least = 0
+	}
 	return within(
 		limit{"batch.shards", float64(b.Shards), 1, optim.MaxParts}, limit{"batch.rows", float64(b.Rows), 1, 1 << 12},
 		limit{"batch.accumulate", float64(b.Accumulate), 1, 1 << 12}, limit{"batch.context", float64(b.Context), 0, 1 << 16},
 		limit{"batch (rows of a micro-step)", float64(b.Shards * b.Rows), 1, 1 << 16},
-		limit{"loops.max", float64(l.Max), 1, 256}, limit{"loops.ramp", l.Ramp, 0, 1}, limit{"loops.uniform", l.Uniform, 0, 1},
+		limit{"loops.max", float64(l.Max), least, 256}, limit{"loops.ramp", l.Ramp, 0, 1}, limit{"loops.uniform", l.Uniform, 0, 1},
 		limit{"loops.mean", l.Mean, 1, 256}, limit{"loops.grad", float64(l.Grad), 1, 256}, limit{"loops.hard", float64(l.Hard), 1, 4096},
 		limit{"loops.default", float64(l.Default), 1, float64(l.Hard)},
 		limit{"loss.z_loss", c.Loss.ZLoss, 0, 1}, limit{"loss.extra", c.Loss.Extra, 0, 10}, limit{"loss.extra_share", c.Loss.ExtraShare, 0, 1},

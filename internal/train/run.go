@@ -191,8 +191,7 @@ func (r *run) from(path string) (*beginning, error) {
 		return nil, err
 	}
 	r.spec, r.parent = spec, hash
-	r.cfg.Loops.Max = min(r.cfg.Loops.Max, spec.Loops.HardMax)
-	r.cfg.Loops.Default = min(r.cfg.Loops.Default, spec.Loops.HardMax)
+	r.cfg.keepLoops(spec)
 	b := &beginning{params: params, what: "weights of " + path}
 	ext := filepath.Ext(base)
 	st, m, err := readState(base[:len(base)-len(ext)]+stateSuffix, hash)

@@ -222,13 +222,16 @@ func TestFineTune(t *testing.T) {
 
 	s := SFT()
 	s.Data.Corpus, s.Init.From, s.Epochs, s.Steps = w.corpus, base, 0, 30
-	s.Batch, s.Eval, s.Save, s.Loops = c.Batch, c.Eval, c.Save, c.Loops
+	s.Batch, s.Eval, s.Save = c.Batch, c.Eval, c.Save
 	s.Eval.Chat, s.Eval.Continue = []string{"Hi"}, []string{"The"}
 	f := &quiet{}
 	dir := filepath.Join(t.TempDir(), "chat")
 	w.do(t, s, dir, Options{}, f)
 	if !strings.Contains(f.plan.Init, "moments after 60 steps") {
 		t.Errorf("begins with %q", f.plan.Init)
+	}
+	if most := f.steps[0].MaxLoops; most != 3 {
+		t.Errorf("up to %d loops, the weights were trained for 3", most)
 	}
 	if a, b := v.steps[0].Loss, f.steps[0].Loss; b > 0.8*a {
 		t.Errorf("the first loss of the fine-tune is %g, of fresh weights it was %g", b, a)

@@ -73,3 +73,14 @@ func (c *Config) setLoops(s *model.Spec) {
 	s.Loops = model.Loops{Default: min(l.Default, max(l.Hard, l.Max)), TrainedMin: 1, TrainedMean: min(max(int(math.Round(l.Mean)), 1), l.Max), TrainedMax: l.Max,
 		HardMax: max(l.Hard, l.Max)}
 }
+
+// keepLoops joins the loops of the recipe with those of a model that is trained further.
+func (c *Config) keepLoops(s *model.Spec) {
+	l := &c.Loops
+	if l.Max == 0 {
+		l.Max = s.Loops.TrainedMax
+	}
+	l.Max = min(l.Max, s.Loops.HardMax)
+	l.Default = s.Loops.Default
+	s.Loops.TrainedMax = max(s.Loops.TrainedMax, l.Max)
+}
