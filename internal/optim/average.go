@@ -1,6 +1,10 @@
 package optim
 
-import "math"
+import (
+	"math"
+
+	"tinyloop/internal/kernel"
+)
 
 // Sum adds parts into dst in the order of a fixed tree, ((0+1)+(2+3))+…, and gives the sum of the squares of the result. So the bits depend on the
 // number of parts only, never on who computed which. All have the same length; dst may be parts[0].
@@ -54,11 +58,7 @@ func Clip(norm, limit float64) float64 {
 // Average moves ema towards x: ema += (1-decay)(x-ema). The decay of the first steps is smaller, so that the start of the run is soon forgotten;
 // step counts from 1.
 func Average(ema, x []float32, decay float64, step int) {
-	d := min(decay, (1+float64(step))/(10+float64(step)))
-	f := float32(1 - d)
-	for i, v := range x {
-		ema[i] += f * (v - ema[i])
-	}
+	kernel.Lerp(ema, x, float32(1-min(decay, (1+float64(step))/(10+float64(step)))))
 }
 
 // Finite says whether a number is one.

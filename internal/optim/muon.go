@@ -87,11 +87,7 @@ func transpose(dst, src []float32, rows, cols int) {
 
 // orthogonalise replaces x [r][c], r <= c, by U Vᵀ of its singular value decomposition, nearly. y has the size of x and is overwritten.
 func orthogonalise(x, y []float32, r, c int, s scratch) {
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v) * float64(v)
-	}
-	kernel.Scale(x, x, float32(1/(math.Sqrt(sum)+normEps)))
+	kernel.Scale(x, x, float32(1/(math.Sqrt(kernel.SumSquares(x))+normEps)))
 	a, s := s.take(r * r)
 	b, pack := s.take(r * r)
 	for range newtonSteps {

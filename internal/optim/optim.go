@@ -3,10 +3,10 @@
 package optim
 
 import (
-	"math"
 	"sync/atomic"
 
 	"tinyloop/internal/fault"
+	"tinyloop/internal/kernel"
 	"tinyloop/internal/par"
 )
 
@@ -150,25 +150,9 @@ func (p *Optimizer) worker(w *par.Worker) {
 	}
 }
 
-// adamw is one step of AdamW with bias correction; decay comes first, as in the paper.
+// adamw is one step of AdamW over a piece of a tensor.
 func (p *Optimizer) adamw(t *task) {
-	n := t.hi - t.lo
-	x, g, m, v := p.params[t.lo:t.hi], p.grads[t.lo:t.hi], p.first[t.lo:t.hi], p.second[t.second:t.second+n]
-	lr := t.t.LR * p.now.LR
-	step := float64(p.now.Step)
-	rate := float32(lr / (1 - math.Pow(p.o.Beta1, step)))
-	root := float32(1 / math.Sqrt(1-math.Pow(p.o.Beta2, step)))
-	b1, b2, eps, scale := float32(p.o.Beta1), float32(p.o.Beta2), float32(p.o.Eps), float32(p.now.Grad)
-	decay, cautious := float32(lr*t.t.Decay*p.now.Decay), p.o.Cautious
-	for i := range n {
-		gi := g[i] * scale
-		m[i] = b1*m[i] + (1-b1)*gi
-		v[i] = b2*v[i] + (1-b2)*(gi*gi)
-		d := m[i] / (float32(math.Sqrt(float64(v[i])))*root + eps)
-		xi := x[i]
-		if !cautious || d*xi > 0 {
-			xi -= decay * x[i]
-		}
-		x[i] = xi - rate*d
-	}
+	step := kernel.AdamWStep{Rate: t.t.LR * p.now.LR, Beta1: p.o.Beta1, Beta2: p.o.Beta2, Eps: p.o.Eps, Decay: t.t.Decay * p.now.Decay,
+		Cautious: p.o.Cautious, GradScale: p.now.Grad, Step: p.now.Step}
+	kernel.AdamW(p.params[t.lo:t.hi], p.grads[t.lo:t.hi], p.first[t.lo:t.hi], p.second[t.second:t.second+t.hi-t.lo], &step)
 }
