@@ -100,6 +100,7 @@ func (v *runView) stepLine(m *train.StepMetrics) string {
 	if m.Level > 0 {
 		s += fmt.Sprintf("  level %d", m.Level)
 	}
+	s += fmt.Sprintf("  pass %.1f", m.Passes)
 	s += fmt.Sprintf("  lr %.3f  |g| %.3f  %s tok/s  left %s", m.LR, m.Norm, countText(int64(m.Rate)), m.Left.Round(time.Second))
 	if n := len(m.Hidden); n > 1 {
 		s += fmt.Sprintf("  |h| %.2f-%.2f", m.Hidden[0], m.Hidden[n-1])

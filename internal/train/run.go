@@ -391,7 +391,7 @@ func (r *run) report(m *measured, lr float64, most int, skipped bool) error {
 	st := &r.st
 	out := StepMetrics{Step: st.Step, Loss: finite(m.loss), Accuracy: share(m.correct, m.targets), TraceLoss: finite(m.traceLoss), TraceAcc: share(m.traceHit, m.traces),
 		Loops: m.loops, MaxLoops: most, Level: st.Level, LR: lr, Norm: finite(m.norm), Tokens: st.Tokens, Rate: r.rate.at(time.Now(), st.Tokens), Skipped: skipped,
-		Progress: r.progress()}
+		Passes: float64(st.Step-st.LevelSince) / float64(r.perPass()), Progress: r.progress()}
 	for _, h := range m.hidden {
 		out.Hidden = append(out.Hidden, finite(h))
 	}
@@ -452,7 +452,11 @@ func (r *run) advance() error {
 	r.o.View.Note(fmt.Sprintf("step %d: level %d at %.1f %%, on to level %d", st.Step, st.Level, 100*accuracy, st.Level+1))
 	st.Level++
 	st.LevelSince = st.Step
-	return r.corpus.setLevel(st.Level)
+	if err := r.corpus.setLevel(st.Level); err != nil {
+		return err
+	}
+	r.o.View.Note(fmt.Sprintf("a pass over the rows of level %d is %d steps", st.Level, r.perPass()))
+	return nil
 }
 
 // evaluate measures the averaged weights, lets them write samples, and keeps them if they are the best.

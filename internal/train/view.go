@@ -40,6 +40,7 @@ type StepMetrics struct {
 	Loops     float64   `json:"loops"` // mean
 	MaxLoops  int       `json:"max_loops"`
 	Level     int       `json:"level,omitempty"` // of the curriculum
+	Passes    float64   `json:"passes"`          // over the rows of that level since it began: many mean that they are learned by heart
 	LR        float64   `json:"lr"`              // factor of the schedule
 	Norm      float64   `json:"grad_norm"`
 	Hidden    []float64 `json:"hidden_rms,omitempty"` // of the state after each loop
