@@ -79,7 +79,7 @@ type ModelConfig struct {
 	MLP         string  `toml:"mlp" json:"mlp"`         // relu2, swiglu, gelu
 	QKNorm      bool    `toml:"qk_norm" json:"qk_norm"` //
 	Tied        bool    `toml:"tied" json:"tied"`       // the head is the embedding
-	Inject      string  `toml:"inject" json:"inject"`   // none, add, diagonal, concat
+	Inject      string  `toml:"inject" json:"inject"`   // none, add, diagonal, concat, scaled
 	PreludeNorm bool    `toml:"prelude_norm" json:"prelude_norm"`
 	LoopNorm    string  `toml:"loop_norm" json:"loop_norm"` // none, between, own
 	RopeTheta   float64 `toml:"rope_theta" json:"rope_theta"`

@@ -54,7 +54,7 @@ func (c *Config) spec(vocab int) (*model.Spec, error) {
 		return 0
 	}
 	s.Block.MLP = model.MLP(pick("model.mlp", m.MLP, "swiglu", "gelu", "relu2"))
-	s.Injection = model.Injection(pick("model.inject", m.Inject, "none", "add", "diagonal", "concat"))
+	s.Injection = model.Injection(pick("model.inject", m.Inject, "none", "add", "diagonal", "concat", "scaled"))
 	s.LoopNorm = model.LoopNorm(pick("model.loop_norm", m.LoopNorm, "none", "between", "own"))
 	c.setLoops(s)
 	if err != nil {
