@@ -75,7 +75,7 @@ func (t Tensor) Usable() error {
 	if t.Type.Known() {
 		return nil
 	}
-	return fault.New(fault.Unsupported, t.Name, "tensor %q has the number format %s, which this build cannot read (it reads f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1)", fault.Clip(t.Name, 80), t.typeName)
+	return fault.New(fault.Unsupported, t.Name, "tensor %q has the number format %s, which this build cannot read (it reads f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q3_K, q4_K, q5_K, q6_K, iq4_nl)", fault.Clip(t.Name, 80), t.typeName)
 }
 
 // Tensors gives the tensors in file order. The slice is the caller's own; the data is shared.
