@@ -274,7 +274,7 @@ func rewrite(w io.Writer, to kernel.Type, from *weight, k int) error {
 		kernel.Dequantize(vals[:m], t, src[at/t.Block()*t.BlockBytes():][:m/t.Block()*t.BlockBytes()])
 		out := data[:m/to.Block()*to.BlockBytes()]
 		kernel.Quantize(out, to, vals[:m])
-		if checkFinite(name, to, out) != nil {
+		if checkFinite(name, to, out, 0) != nil {
 			return invalid(clip(name), "tensor %q has values too large for %s: choose another --type", clip(name), to)
 		}
 		if _, err := w.Write(out); err != nil {

@@ -6,8 +6,9 @@ import (
 	"tinyloop/internal/kernel"
 )
 
-// checkFinite refuses a tensor that holds a NaN or an infinity, in a value or in the scale of a block: one of them spreads over every answer.
-func checkFinite(name string, t kernel.Type, data []byte) error {
+// checkFinite refuses data that holds a NaN or an infinity, in a value or in the scale of a block: one of them spreads over every answer. It is the
+// part of a tensor that has before values in front of it.
+func checkFinite(name string, t kernel.Type, data []byte, before int) error {
 	at := -1
 	switch t {
 	case kernel.F32:
@@ -22,7 +23,7 @@ func checkFinite(name string, t kernel.Type, data []byte) error {
 	if at < 0 {
 		return nil
 	}
-	at = at / t.BlockBytes() * t.Block()
+	at = before + at/t.BlockBytes()*t.Block()
 	return invalid(clip(name), "tensor %q is damaged: value %d or one of the next few is not a finite number", clip(name), at)
 }
 
@@ -45,11 +46,12 @@ func notFinite(data []byte, exponent, lowest, sign uint64) int {
 
 // notFiniteBlock finds the first block whose f16 scale, or whose minimum behind it, is not finite.
 func notFiniteBlock(t kernel.Type, data []byte) int {
+	size := t.BlockBytes()
 	first, halves := t.Halves()
-	for at := 0; at < len(data); at += t.BlockBytes() {
-		for i := range halves {
-			if binary.LittleEndian.Uint16(data[at+first+2*i:])&0x7c00 == 0x7c00 {
-				return at
+	for i := range halves {
+		for at := first + 2*i; at+1 < len(data); at += size {
+			if binary.LittleEndian.Uint16(data[at:])&0x7c00 == 0x7c00 {
+				return at - first - 2*i
 			}
 		}
 	}

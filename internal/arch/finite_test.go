@@ -26,7 +26,7 @@ func TestCheckFinite(t *testing.T) {
 			vals[i] = float32(65000 * math.Sin(float64(i)))
 		}
 		kernel.Quantize(data, typ, vals)
-		if err := checkFinite("x", typ, data); err != nil {
+		if err := checkFinite("x", typ, data, 0); err != nil {
 			t.Errorf("%s: %v", typ, err)
 		}
 		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
@@ -41,13 +41,13 @@ func TestCheckFinite(t *testing.T) {
 					first, _ := typ.Halves()
 					hurt[at+first], hurt[at+first+1] = byte(half), byte(half>>8)
 				}
-				if err := checkFinite("x", typ, hurt); fault.Of(err) != fault.Invalid {
+				if err := checkFinite("x", typ, hurt, 0); fault.Of(err) != fault.Invalid {
 					t.Errorf("%s: %v in block %d is not seen", typ, bad, block)
 				}
 				if _, n := typ.Halves(); n == 2 {
 					hurt = append([]byte(nil), data...)
 					hurt[at+2], hurt[at+3] = byte(half), byte(half>>8)
-					if checkFinite("x", typ, hurt) == nil {
+					if checkFinite("x", typ, hurt, 0) == nil {
 						t.Errorf("%s: the minimum %v of block %d is not seen", typ, bad, block)
 					}
 				}

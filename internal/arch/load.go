@@ -42,19 +42,34 @@ func LoadWith(f *tensorfile.File, o Options) (*model.Model, error) {
 	return m, err
 }
 
-// fill repacks all tensors, several at a time. Pages of f that are lost on the way are an error: every worker reads under a guard of its own.
+const (
+	jobBytes  = 2 << 20   // about what one job repacks of a file
+	stepBytes = 128 << 10 // about what is checked, and then repacked while it is in the cache
+)
+
+// job is rows [from, to) of the tensor of a slot.
+type job struct {
+	slot, from, to int
+	whole          bool // the tensor is no matrix, or cannot be taken in parts
+}
+
+// fill repacks all tensors, on all processors. Pages of f that are lost on the way are an error: every job reads under a guard of its own.
 //
-// The file's pages of a tensor are given back as soon as it is repacked, so that a load needs the memory of the model and of the tensors in work, not twice
-// that of the model.
+// The file's pages of a job are given back as soon as it is done, so that a load needs the memory of the model and of the jobs in work, not twice that of the
+// model.
 func fill(f *tensorfile.File, slots []model.Slot, weights []weight) error {
-	errs := make([]error, len(slots))
+	if err := allocate(slots, weights); err != nil {
+		return err
+	}
+	jobs := cut(slots, weights)
+	errs := make([]error, len(jobs))
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(slots)) {
+	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(slots); i = int(next.Add(1)) - 1 {
-				errs[i] = f.Guard(func() error { return fillSlot(&slots[i], &weights[i]) })
-				f.Release(weights[i].stored())
+			for i := int(next.Add(1)) - 1; i < len(jobs); i = int(next.Add(1)) - 1 {
+				j := &jobs[i]
+				errs[i] = f.Guard(func() error { return j.run(f, &slots[j.slot], &weights[j.slot]) })
 			}
 		})
 	}
@@ -67,7 +82,70 @@ func fill(f *tensorfile.File, slots []model.Slot, weights []weight) error {
 	return nil
 }
 
-func fillSlot(s *model.Slot, w *weight) error {
+// allocate makes all matrices, in one region of memory.
+func allocate(slots []model.Slot, weights []weight) error {
+	var shapes []kernel.Shape
+	for i := range slots {
+		if slots[i].Matrix == nil {
+			continue
+		}
+		s := kernel.Shape{Source: weights[i].format(), N: slots[i].N, K: slots[i].K}
+		if err := s.Check(); err != nil {
+			return invalid(weights[i].tensor.Name, "tensor %q: %v", weights[i].tensor.Name, err)
+		}
+		shapes = append(shapes, s)
+	}
+	made, err := kernel.NewMatrices(shapes)
+	if err != nil {
+		return err
+	}
+	for i := range slots {
+		if slots[i].Matrix != nil {
+			*slots[i].Matrix, made = made[0], made[1:]
+		}
+	}
+	return nil
+}
+
+// cut divides the work into jobs, in the order of the slots.
+func cut(slots []model.Slot, weights []weight) []job {
+	var jobs []job
+	for i := range slots {
+		s, w := &slots[i], &weights[i]
+		if s.Matrix == nil || w.moved() {
+			jobs = append(jobs, job{i, 0, s.N, true})
+			continue
+		}
+		rows := wholePanels(jobBytes, len(w.stored())/s.N)
+		for at := 0; at < s.N; at += rows {
+			jobs = append(jobs, job{i, at, min(at+rows, s.N), false})
+		}
+	}
+	return jobs
+}
+
+// wholePanels gives how many rows of the given bytes make up about n bytes and whole panels.
+func wholePanels(n, row int) int { return max(1, n/row/kernel.Panel) * kernel.Panel }
+
+func (j *job) run(f *tensorfile.File, s *model.Slot, w *weight) error {
+	if j.whole {
+		defer f.Release(w.stored())
+		return fillWhole(s, w)
+	}
+	row := len(w.stored()) / s.N
+	defer f.Release(w.stored()[j.from*row : j.to*row])
+	step := wholePanels(stepBytes, row)
+	for at := j.from; at < j.to; at += step {
+		part := w.stored()[at*row : min(at+step, j.to)*row]
+		if err := checkFinite(w.tensor.Name, w.tensor.Type, part, at*s.K); err != nil {
+			return err
+		}
+		(*s.Matrix).Fill(at/kernel.Panel, part)
+	}
+	return nil
+}
+
+func fillWhole(s *model.Slot, w *weight) error {
 	if err := w.check(); err != nil {
 		return err
 	}
@@ -75,16 +153,12 @@ func fillSlot(s *model.Slot, w *weight) error {
 	if err != nil {
 		return err
 	}
-	if s.Vector != nil {
-		v := make([]float32, s.N)
-		kernel.Dequantize(v, w.format(), data)
-		*s.Vector = v
+	if s.Matrix != nil {
+		(*s.Matrix).Fill(0, data)
 		return nil
 	}
-	m, err := kernel.NewMatrix(w.format(), s.N, s.K, data)
-	if err != nil {
-		return invalid(w.tensor.Name, "tensor %q: %v", w.tensor.Name, err)
-	}
-	*s.Matrix = m
+	v := make([]float32, s.N)
+	kernel.Dequantize(v, w.format(), data)
+	*s.Vector = v
 	return nil
 }

@@ -121,7 +121,10 @@ func madeWeight(s *model.Slot, v []float32) weight {
 }
 
 // check refuses values that are no finite numbers, by the name of the file's tensor.
-func (w *weight) check() error { return checkFinite(w.tensor.Name, w.tensor.Type, w.stored()) }
+func (w *weight) check() error { return checkFinite(w.tensor.Name, w.tensor.Type, w.stored(), 0) }
+
+// moved says that our values do not lie in the file as they are needed: data makes a copy of them.
+func (w *weight) moved() bool { return w.dim > 0 || w.turned || w.plus != 0 || w.times != 0 }
 
 // stored gives the part of the file's data that holds our values; of a turned matrix it is all of it.
 func (w *weight) stored() []byte {
@@ -144,7 +147,7 @@ func (w *weight) data() ([]byte, error) {
 	if w.dim > 0 {
 		return w.paired(w.stored()), nil
 	}
-	if !w.turned && w.plus == 0 && w.times == 0 {
+	if !w.moved() {
 		return w.stored(), nil
 	}
 	size := w.tensor.Type.BlockBytes()

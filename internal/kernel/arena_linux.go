@@ -2,6 +2,8 @@ package kernel
 
 import (
 	"fmt"
+	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,9 +26,16 @@ func newArena(n int) (arena, error) {
 	return arena{mem: aligned(raw, n, align), raw: raw}, nil
 }
 
-// populate takes the memory now, in one step, where the arena is about to be written from end to end: page faults one by one cost more than the writing.
-func (a *arena) populate() {
-	_ = unix.Madvise(a.mem, unix.MADV_POPULATE_WRITE) // a hint, unknown to kernels before 5.14
+// populate takes the memory of a part of an arena now, in one step, where it is about to be written: page faults one by one cost more than the writing.
+// Other parts may be in use meanwhile.
+func populate(part []byte) {
+	page := uintptr(os.Getpagesize())
+	first := uintptr(unsafe.Pointer(unsafe.SliceData(part)))
+	skip := int(-first & (page - 1))
+	n := (len(part) - skip) &^ int(page-1) // whole pages; those at the edges are faulted in
+	if n > 0 {
+		_ = unix.Madvise(part[skip:skip+n], unix.MADV_POPULATE_WRITE) // a hint, unknown to kernels before 5.14
+	}
 }
 
 // free gives the memory back; nothing that views it may be used after.

@@ -2,7 +2,9 @@ package kernel
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
+	"sync/atomic"
 
 	"tinyloop/internal/fault"
 )
@@ -78,7 +80,27 @@ type Matrix struct {
 	scales []uint16
 	mins   []uint16
 	steps  []int8 // K layouts
-	mem    arena
+
+	mem  []byte  // the streams one after the other, each at a multiple of 64 bytes: codes, steps, scales, mins
+	home *region // what mem is a part of
+}
+
+// region is memory of several matrices. It goes back when the last of them is freed.
+type region struct {
+	left atomic.Int32
+	free func()
+}
+
+func newRegion(matrices int, free func()) *region {
+	r := &region{free: free}
+	r.left.Store(int32(matrices))
+	return r
+}
+
+func (r *region) drop() {
+	if r.left.Add(-1) == 0 {
+		r.free()
+	}
 }
 
 // maxMatrixValues bounds N*K so that no size computed from it overflows.
@@ -98,6 +120,25 @@ func checkShape(t Type, n, k int) (int, error) {
 	return n * (k / t.Block()) * t.BlockBytes(), nil
 }
 
+// Shape is the format and the size of a matrix: N rows of K values.
+type Shape struct {
+	Source Type
+	N, K   int
+}
+
+// Check says why the shape does not suit the format, or nil.
+func (s Shape) Check() error {
+	_, err := checkShape(s.Source, s.N, s.K)
+	return err
+}
+
+// PanelBytes gives the memory of such a matrix in panels, a multiple of 64. The shape must pass Check.
+func (s Shape) PanelBytes() int { return s.matrix().size() }
+
+func (s Shape) matrix() *Matrix {
+	return &Matrix{N: s.N, K: s.K, Source: s.Source, lay: layoutOf(s.Source)}
+}
+
 // NewMatrix repacks src, row-major data of format t with n rows of k values, into panels. It fails when the shape does not suit the format or src is not
 // exactly n*k values, before memory is taken. src is not kept.
 func NewMatrix(t Type, n, k int, src []byte) (*Matrix, error) {
@@ -108,39 +149,66 @@ func NewMatrix(t Type, n, k int, src []byte) (*Matrix, error) {
 	if len(src) != need {
 		return nil, fault.New(fault.Invalid, "data", "a %v matrix of %d by %d takes %d bytes, got %d", t, n, k, need, len(src))
 	}
-	m := &Matrix{N: n, K: k, Source: t, lay: layoutOf(t)}
-	if err := m.allocate(); err != nil {
+	m, err := NewMatrices([]Shape{{t, n, k}})
+	if err != nil {
 		return nil, err
 	}
-	m.fill(src)
-	return m, nil
+	m[0].Fill(0, src)
+	return m[0], nil
 }
 
-// allocate maps one region for all streams of the matrix.
-func (m *Matrix) allocate() error {
-	main, steps, scale, mins := m.sizes()
-	stepAt := roundUp(main, lineBytes)
-	scaleAt := roundUp(stepAt+steps, lineBytes)
-	minAt := roundUp(scaleAt+scale, lineBytes)
-	mem, err := newArena(roundUp(minAt+mins, lineBytes))
-	if err != nil {
-		return err
+// NewMatrices makes matrices of zeros to be filled with Fill. They share one region of memory, so that small ones lie on huge pages too; it is given back when
+// all of them are freed. It fails when a shape does not suit its format, before memory is taken.
+func NewMatrices(shapes []Shape) ([]*Matrix, error) {
+	out, size := make([]*Matrix, len(shapes)), 0
+	for i, s := range shapes {
+		if _, err := checkShape(s.Source, s.N, s.K); err != nil {
+			return nil, err
+		}
+		out[i] = s.matrix()
+		size += out[i].size()
 	}
-	m.mem = mem
-	m.mem.populate()
-	body := mem.mem[:main]
+	if size == 0 {
+		return out, nil
+	}
+	mem, err := newArena(size)
+	if err != nil {
+		return nil, err
+	}
+	at, home := 0, newRegion(len(out), mem.free)
+	for _, m := range out {
+		n := m.size()
+		m.place(mem.mem[at:at+n:at+n], home)
+		at += n
+	}
+	return out, nil
+}
+
+// place lays the streams of the matrix into mem, m.size() bytes.
+func (m *Matrix) place(mem []byte, home *region) {
+	m.mem, m.home = mem, home
+	main, steps, scale, mins := m.sizes()
+	body := mem[:main]
 	switch m.lay {
 	case layF32:
 		m.f32 = view[float32](body)
 	case layF16, layBF16:
 		m.half = view[uint16](body)
 	default:
+		stepAt := roundUp(main, lineBytes)
+		scaleAt := roundUp(stepAt+steps, lineBytes)
+		minAt := roundUp(scaleAt+scale, lineBytes)
 		m.code = view[int8](body)
-		m.steps = view[int8](mem.mem[stepAt : stepAt+steps])
-		m.scales = view[uint16](mem.mem[scaleAt : scaleAt+scale])
-		m.mins = view[uint16](mem.mem[minAt : minAt+mins])
+		m.steps = view[int8](mem[stepAt : stepAt+steps])
+		m.scales = view[uint16](mem[scaleAt : scaleAt+scale])
+		m.mins = view[uint16](mem[minAt : minAt+mins])
 	}
-	return nil
+}
+
+// size gives the bytes of all streams, a multiple of 64.
+func (m *Matrix) size() int {
+	main, steps, scale, mins := m.sizes()
+	return roundUp(main, lineBytes) + roundUp(steps, lineBytes) + roundUp(scale, lineBytes) + roundUp(mins, lineBytes)
 }
 
 // sizes gives the bytes of the streams.
@@ -174,33 +242,53 @@ func (m *Matrix) inSupers() bool  { return m.lay >= layK4 }
 func (m *Matrix) Panels() int { return (m.N + Panel - 1) / Panel }
 
 // Bytes gives the memory that the matrix holds.
-func (m *Matrix) Bytes() int { return len(m.mem.mem) }
+func (m *Matrix) Bytes() int { return len(m.mem) }
 
 // Free gives the memory back. The matrix must not be used after.
 func (m *Matrix) Free() {
-	m.mem.free()
+	if m.home != nil {
+		m.home.drop()
+	}
+	m.home, m.mem = nil, nil
 	m.f32, m.half, m.code, m.scales, m.mins, m.steps = nil, nil, nil, nil, nil, nil
 }
 
-// fill writes the panels. Within a panel k advances and the 16 rows are read side by side, so that writes stay within the cache.
-func (m *Matrix) fill(src []byte) {
-	stride := len(src) / m.N
-	for p := range m.Panels() {
-		rows := min(Panel, m.N-p*Panel)
-		part := src[p*Panel*stride : (p*Panel+rows)*stride]
-		if rows == Panel && m.packPanel(p, part) {
-			continue
-		}
-		switch m.lay {
-		case layF32:
-			fillF32(m.f32[p*Panel*m.K:(p+1)*Panel*m.K], part, rows, m.K)
-		case layF16, layBF16:
-			fillHalf(m.half[p*Panel*m.K:(p+1)*Panel*m.K], part, rows, m.K)
-		case layK4, layK8, layK6:
-			m.fillSuper(p, rows, part)
-		default:
-			m.fillBlocks(p, rows, part)
-		}
+// Fill writes whole panels, from panel first on: src is their rows in the format that the matrix was made with, 16 a panel, fewer only in the last. Several
+// goroutines may fill different panels at a time. Rows that the matrix does not have, or a part of one, are a mistake of the caller and panic.
+func (m *Matrix) Fill(first int, src []byte) {
+	stride := m.K / m.Source.Block() * m.Source.BlockBytes()
+	rows := len(src) / stride
+	if first < 0 || len(src)%stride != 0 || first*Panel+rows > m.N || rows%Panel != 0 && first*Panel+rows != m.N {
+		panic(fmt.Sprintf("kernel: %d bytes cannot fill a %v matrix of %d by %d from panel %d on", len(src), m.Source, m.N, m.K, first))
+	}
+	m.populate(first, (rows+Panel-1)/Panel)
+	for at := 0; at < rows; at += Panel {
+		n := min(Panel, rows-at)
+		m.fillPanel(first+at/Panel, n, src[at*stride:(at+n)*stride])
+	}
+}
+
+// populate takes the memory of the main stream of n panels.
+func (m *Matrix) populate(first, n int) {
+	main, _, _, _ := m.sizes()
+	panel := main / m.Panels()
+	populate(m.mem[first*panel : (first+n)*panel])
+}
+
+// fillPanel writes one panel. In it k advances and the 16 rows are read side by side, so that writes stay within the cache.
+func (m *Matrix) fillPanel(p, rows int, src []byte) {
+	if rows == Panel && m.packPanel(p, src) {
+		return
+	}
+	switch m.lay {
+	case layF32:
+		fillF32(m.f32[p*Panel*m.K:(p+1)*Panel*m.K], src, rows, m.K)
+	case layF16, layBF16:
+		fillHalf(m.half[p*Panel*m.K:(p+1)*Panel*m.K], src, rows, m.K)
+	case layK4, layK8, layK6:
+		m.fillSuper(p, rows, src)
+	default:
+		m.fillBlocks(p, rows, src)
 	}
 }
 
@@ -255,7 +343,7 @@ func (m *Matrix) fillBlocks(p, rows int, src []byte) {
 }
 
 // words views the codes in units of four values (layQ8) or eight (layQ4): what one row has in one group.
-func (m *Matrix) words() []uint32 { return view[uint32](m.mem.mem[:len(m.code)]) }
+func (m *Matrix) words() []uint32 { return view[uint32](m.mem[:len(m.code)]) }
 
 func (m *Matrix) wordsPerBlock() int {
 	if m.nibbles() {

@@ -1,8 +1,6 @@
 package model
 
 import (
-	"math"
-
 	"tinyloop/internal/kernel"
 	"tinyloop/internal/nn"
 	"tinyloop/internal/par"
@@ -191,10 +189,8 @@ func (s *Spec) shapeLogits(x []float32) {
 	if s.LogitScale != 0 {
 		kernel.Scale(x, x, s.LogitScale)
 	}
-	if c := float64(s.LogitSoftcap); c != 0 {
-		for i, v := range x {
-			x[i] = float32(c * math.Tanh(float64(v)/c))
-		}
+	if s.LogitSoftcap != 0 {
+		kernel.Softcap(x, s.LogitSoftcap)
 	}
 }
 

@@ -9,8 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const faultAround = 64 << 10
+
 // Release says that the pages of a view of the file are not needed for now: they leave this process's memory, and come back from the system's cache or
-// the disk when read again. What is no view of the map (a copy, say) is left alone.
+// the disk when read again. What is no view of the map (a copy, say) is left alone. The 64 KiB in front go along, because a page fault maps that many
+// neighbours: files read from front to back leave nothing behind.
 func (f *File) Release(view []byte) {
 	if len(view) == 0 || f.lent {
 		return
@@ -24,7 +27,7 @@ func (f *File) Release(view []byte) {
 		if at < 0 || at+len(view) > len(m.data) {
 			continue
 		}
-		lo, hi := (at+page-1)/page*page, (at+len(view))/page*page // whole pages: the edges are the neighbours' too
+		lo, hi := max(0, at/page*page-faultAround), (at+len(view))/page*page
 		if lo < hi {
 			_ = unix.Madvise(m.data[lo:hi], unix.MADV_DONTNEED) // a hint: of a read-only shared map nothing is lost
 		}
