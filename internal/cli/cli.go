@@ -28,7 +28,7 @@ type root struct {
 	Convert   ConvertCmd   `cmd:"" help:"Convert a model file to .tinyloop or .gguf, in another number format if asked."`
 	Export    ExportCmd    `cmd:"" help:"Write a model for PyTorch or as GGUF."`
 	Import    ImportCmd    `cmd:"" help:"Take a model back that export wrote, with the weights it has now."`
-	Bench     BenchCmd     `cmd:"" help:"Measure a model's speed and memory, and the machine's limits beside them."`
+	Bench     BenchGroup   `cmd:"" help:"Measure a model's speed and memory, and the machine's limits beside them."`
 	Eval      EvalCmd      `cmd:"" help:"Measure how good a model is: exact answers, bits per byte, loss, at each number of loops."`
 	Data      DataCmd      `cmd:"" help:"Make and prepare training text."`
 	Tokenizer TokenizerCmd `cmd:"" help:"Train and use tokenizers."`
