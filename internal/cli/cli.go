@@ -29,6 +29,7 @@ type root struct {
 	Export    ExportCmd    `cmd:"" help:"Write a model for PyTorch or as GGUF."`
 	Import    ImportCmd    `cmd:"" help:"Take a model back that export wrote, with the weights it has now."`
 	Bench     BenchGroup   `cmd:"" help:"Measure a model's speed and memory, and the machine's limits beside them."`
+	Sweep     SweepCmd     `cmd:"" help:"Show what each number of loops is worth on a text: loss, agreement, time."`
 	Eval      EvalCmd      `cmd:"" help:"Measure how good a model is: exact answers, bits per byte, loss, at each number of loops."`
 	Data      DataCmd      `cmd:"" help:"Make and prepare training text."`
 	Tokenizer TokenizerCmd `cmd:"" help:"Train and use tokenizers."`

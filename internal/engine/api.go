@@ -5,6 +5,7 @@ package engine
 import (
 	"time"
 
+	"tinyloop/internal/model"
 	"tinyloop/internal/sample"
 )
 
@@ -80,6 +81,7 @@ type Request struct {
 	Verify         Verify    // not with Autoregressive
 	Accept         float32   // of Typical, in (0, 1]; 0 = DefaultAccept
 	Exit           Exit      // early exit of decoded positions
+	Lens           bool      // show every prompt position after every loop to the sink, which must be a LensSink; not with a Mode or Exit
 	KV             KV        // sharing of K/V between loops
 	Residues       int       // of KVMod: how many loops keep K/V of their own, 1..Loops
 	Deadline       time.Time // zero = none; passing it ends every choice with Finish(Timeout)
@@ -109,6 +111,14 @@ type Sink interface {
 	// Token reports one sampled token of a choice; more = false ends that choice with StopSink. c.Top is valid only during the call.
 	Token(choice int, c sample.Choice) (more bool)
 	Finish(choice int, why Why, st Stats)
+}
+
+// LensSink is a Sink that also sees what each position would say after each loop. With a coda, a readout on the way sees the coda's K/V of the
+// latest readouts of earlier positions.
+type LensSink interface {
+	Sink
+	// Lens is called for every position of the prompt and every loop from 1 on, in ascending loop for each position. logits are valid only during the call.
+	Lens(pos, loop int, logits []float32, m model.Motion)
 }
 
 // Stats is what a choice cost. Times are measured by the engine's clock.

@@ -103,6 +103,7 @@ type seat struct {
 	round bool // part of a round of guesses, not of a prompt
 	read  bool // a guess has been taken from it
 
+	lens   bool // every loop is shown to the sink
 	exits  bool // may leave before its depth
 	peek   bool // of mode Auto, decoded plainly: may be looked at on its way
 	parked bool // has left early, and makes the passes it lacks when they are needed
@@ -118,14 +119,17 @@ const (
 	looks                  // for its logits, which tell whether it leaves early
 	exits                  // it leaves early
 	peeks                  // for what it would have guessed
+	lenses                 // for the lens
 )
 
 // departure is a row that has left the flight, or was read out on the way.
 type departure struct {
-	b    *branch
-	pos  int32
-	out  int32 // index in out, -1 = not computed by Leave
-	kind landing
+	b     *branch
+	pos   int32
+	out   int32 // index in out, -1 = not computed by Leave
+	kind  landing
+	moved int32 // place in the last Turn
+	loop  int32 // passes made
 }
 
 // New starts the engine's goroutine, which owns r until Close has returned.

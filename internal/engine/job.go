@@ -21,6 +21,7 @@ const (
 type job struct {
 	req     *Request
 	sink    Sink
+	lens    LensSink // nil = none
 	params  sample.Params
 	plain   sample.Params // greedy, nothing else
 	early   sample.Params // params with the stop ids banned, for the first MinTokens tokens
@@ -83,6 +84,9 @@ func (e *Engine) newJob(r *Request, s Sink) (*job, error) {
 	}
 	j := &job{req: r, sink: s, params: r.Sampling, choices: make([]choice, n), left: n}
 	j.early = earlyParams(r)
+	if r.Lens {
+		j.lens = s.(LensSink)
+	}
 	for i := range j.choices {
 		c := &j.choices[i]
 		c.job, c.n = j, i
@@ -92,7 +96,7 @@ func (e *Engine) newJob(r *Request, s Sink) (*job, error) {
 		e.setExit(c, r.Exit)
 		c.setFold(share)
 	}
-	j.choices[0].seq.Fresh = r.PromptLogprobs
+	j.choices[0].seq.Fresh = r.PromptLogprobs || r.Lens
 	j.choices[0].seq.Tokens = j.tokens(e)
 	return j, nil
 }
@@ -129,6 +133,9 @@ func (e *Engine) validate(r *Request) error {
 		if b.v < b.lo || b.v > b.hi {
 			return fault.New(fault.Invalid, b.field, "%s is %d, allowed are %d to %d", b.field, b.v, b.lo, b.hi)
 		}
+	}
+	if r.Lens && (r.Mode != Autoregressive || r.Exit.Rule != NoExit) {
+		return fault.New(fault.Unsupported, "mode", "the lens looks at every loop and goes with no other mode and no exit")
 	}
 	if err := e.validateDraft(r); err != nil {
 		return err

@@ -231,6 +231,10 @@ func (e *Engine) enter(plan *sched.Plan) {
 			e.rows = append(e.rows, model.Row{Token: q.Tokens[pos], Pos: int32(pos), Depth: int32(q.Loops), State: state,
 				Pages: q.Pages, Window: int32(q.Window), Sinks: int32(q.Sinks), Want: b.side || c.wants(pos)})
 			s := seat{b: b, round: round, exits: c.exits(pos), peek: c.auto && !round && b.base(sp)}
+			if s.lens = c.job.lens != nil && pos < len(c.job.req.Prompt); s.lens {
+				r := &e.rows[len(e.rows)-1]
+				r.Want, r.Watch = true, true
+			}
 			if s.exits {
 				c.watches(&e.rows[len(e.rows)-1])
 			}
@@ -286,20 +290,23 @@ func (e *Engine) depart() {
 			moved++
 		}
 		if turns && e.rows[i].Loop == e.rows[i].Depth {
-			e.leave(i, lands)
+			e.leave(i, lands, moved-1)
 			e.release(i)
 			continue
 		}
 		if turns && e.guesses(i) {
 			e.of[i].read = true
-			e.leave(i, guesses)
+			e.leave(i, guesses, moved-1)
+		}
+		if turns && e.of[i].lens {
+			e.leave(i, lenses, moved-1)
 		}
 		if turns && e.peekAt(i) {
-			e.leave(i, peeks)
+			e.leave(i, peeks, moved-1)
 		}
 		if turns && e.of[i].exits && !e.of[i].parked {
 			if kind, yes := e.ripe(i, moved-1); yes {
-				e.leave(i, kind)
+				e.leave(i, kind, moved-1)
 			}
 		}
 		e.rows[keep], e.of[keep] = e.rows[i], e.of[i]
@@ -317,8 +324,8 @@ func (e *Engine) release(i int) {
 }
 
 // leave lists row i among the departures, and for Leave if that has something to do.
-func (e *Engine) leave(i int, kind landing) {
-	d := departure{b: e.of[i].b, pos: e.rows[i].Pos, out: -1, kind: kind}
+func (e *Engine) leave(i int, kind landing, moved int) {
+	d := departure{b: e.of[i].b, pos: e.rows[i].Pos, out: -1, kind: kind, moved: int32(moved), loop: e.rows[i].Loop}
 	if e.rows[i].Want || e.lim.Coda > 0 && !e.of[i].parked {
 		d.out = int32(len(e.out))
 		e.out = append(e.out, e.rows[i])

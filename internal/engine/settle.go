@@ -37,6 +37,8 @@ func (e *Engine) land(d *departure) {
 	c := d.b.c
 	switch {
 	case c.done:
+	case d.kind == lenses:
+		e.show(c.job, d)
 	case d.kind == guesses:
 		e.guess(d)
 	case d.kind == peeks:
@@ -65,6 +67,12 @@ func (e *Engine) commit(c *choice, d *departure) {
 			return
 		}
 	}
+	if j.lens != nil && int(d.pos) < len(j.req.Prompt) {
+		if e.show(j, d); j.err != nil {
+			e.end(j, Fail, j.err)
+			return
+		}
+	}
 	if int(d.pos) != c.agreed()-1 {
 		return
 	}
@@ -82,6 +90,12 @@ func (e *Engine) commit(c *choice, d *departure) {
 		return
 	}
 	e.firstTokens(j, logits)
+}
+
+// show lets the sink see a position after a loop.
+func (e *Engine) show(j *job, d *departure) {
+	defer j.rescue()
+	j.lens.Lens(int(d.pos), int(d.loop), e.r.Logits(int(d.out)), e.r.Moved(int(d.moved)))
 }
 
 // score reports the prompt token after a row.

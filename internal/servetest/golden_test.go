@@ -47,6 +47,7 @@ var transcripts = []struct{ name, method, path, body string }{
 	{"generate-error", "POST", "/generate", `{"prompt":7,"temperature":"warm"}`},
 	{"generate-speculative", "POST", "/generate/speculative", `{"prompt":"a","draft_loops":2,"max_tokens":8,"seed":1,"temperature":0}`},
 	{"generate-exit", "POST", "/generate", `{"prompt":"a","seed":1,"temperature":0,"exit":{"rule":"latent","threshold":0.6}}`},
+	{"lens", "POST", "/lens", `{"prompt":"a","loops":2,"top":2}`},
 	{"generate-tree", "POST", "/generate/tree_speculative", `{"prompt":"a","draft_loops":1,"max_tokens":8,"K_branches":3,"stream":true,"seed":1,"temperature":0}`},
 	{"minilab-stream", "POST", "/v1/chat", `{"messages":[{"role":"user","content":"Qui est Passepartout ?"}]}`},
 	{"minilab", "POST", "/v1/chat", `{"messages":[{"role":"user","content":"Qui est Fix ?"}],"stream":false}`},

@@ -21,6 +21,7 @@ func New() *dialect.Dialect {
 			post("/generate/stream", func(c *dialect.Call) (*dialect.Job, error) { return decode(c, true, "") }),
 			post("/generate/speculative", func(c *dialect.Call) (*dialect.Job, error) { return decode(c, false, "speculative") }),
 			post("/generate/tree_speculative", func(c *dialect.Call) (*dialect.Job, error) { return decode(c, false, "tree_speculative") }),
+			{Method: http.MethodPost, Path: "/lens", Answer: lens},
 			{Method: http.MethodPost, Path: "/tokenize", Answer: tokenize},
 			{Method: http.MethodPost, Path: "/detokenize", Answer: detokenize},
 		},
