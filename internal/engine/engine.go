@@ -73,14 +73,16 @@ type loop struct {
 	taken []*job // scratch of receive
 
 	// Rows in flight, in order of entry: rows[i] belongs to of[i]. One branch's rows are in ascending position.
-	rows   []model.Row
-	of     []seat
-	batch  []model.Row // rows of the current Turn
-	moves  []int32     // their places in rows
-	asked  []*branch   // guessed tokens that are to enter in the coming step
-	states []int32     // hidden states not in use
-	out    []model.Row // rows of the current Leave
-	gone   []departure // rows at their depth, in order of entry
+	rows    []model.Row
+	of      []seat
+	batch   []model.Row // rows of the current Turn
+	moves   []int32     // their places in rows
+	special int         // rows in flight that may wait or be read out on their way
+	whole   bool        // all rows in flight turn in this step
+	asked   []*branch   // guessed tokens that are to enter in the coming step
+	states  []int32     // hidden states not in use
+	out     []model.Row // rows of the current Leave
+	gone    []departure // rows at their depth, in order of entry
 
 	forks           []*job    // prefilled in this step, choices to be branched off
 	target, guessed []float32 // [vocab] distributions of a judgement
@@ -109,6 +111,9 @@ type seat struct {
 	parked bool // has left early, and makes the passes it lacks when they are needed
 	idle   bool // does not turn in this step
 }
+
+// special says whether the row may wait, or be read out on its way.
+func (s *seat) special() bool { return s.round || s.lens || s.exits || s.peek }
 
 // landing is why a row is in departure.
 type landing uint8

@@ -102,9 +102,6 @@ func (e *Engine) setExit(c *choice, x Exit) {
 		x.Threshold = x.Rule.defaultThreshold()
 	}
 	c.exit, c.hist, c.stamp = x, make([]int32, c.seq.Loops+1), -1
-	if x.Rule == ExitKL {
-		c.last = make([]float32, e.lim.Vocab)
-	}
 	if x.Deepest || e.lim.Coda > 0 {
 		c.serial()
 	}
@@ -155,6 +152,9 @@ func (e *Engine) converged(c *choice, logits []float32) bool {
 	c.tested = true
 	switch x.Rule {
 	case ExitKL:
+		if c.last == nil { // once a choice, and only for those that run
+			c.last = make([]float32, e.lim.Vocab)
+		}
 		stop := !first && e.sampler.Divergence(logits, c.last) < float64(x.Threshold)
 		copy(c.last, logits)
 		return stop

@@ -196,17 +196,17 @@ func (e *Engine) advance(plan *sched.Plan) error {
 			return err
 		}
 	}
-	e.gather()
-	if len(e.batch) == 0 {
+	batch := e.gather()
+	if len(batch) == 0 {
 		return nil // everyone was ended by its own sink
 	}
 	e.turns.Add(1)
-	e.turned.Add(int64(len(e.batch)))
-	if err := e.call(1, e.batch); err != nil {
+	e.turned.Add(int64(len(batch)))
+	if err := e.call(1, batch); err != nil {
 		return err
 	}
 	if e.pilot.live > 0 {
-		e.pilot.turnAt, e.pilot.rows = e.cfg.Now(), len(e.batch)
+		e.pilot.turnAt, e.pilot.rows = e.cfg.Now(), len(batch)
 	}
 	e.depart()
 	if len(e.out) == 0 {
@@ -238,6 +238,9 @@ func (e *Engine) enter(plan *sched.Plan) {
 			if s.exits {
 				c.watches(&e.rows[len(e.rows)-1])
 			}
+			if s.special() {
+				e.special++
+			}
 			e.of = append(e.of, s)
 		}
 		if n := min(sp.From+sp.N, len(c.job.req.Prompt)) - sp.From; n > 0 {
@@ -256,9 +259,13 @@ func (c *choice) wants(pos int) bool {
 	return r.PromptLogprobs && c.n == 0 && pos+1 < len(r.Prompt) && pos+1 >= c.job.scored
 }
 
-// gather lists the rows that turn in this step: all but the guesses that wait at the draft depth until the last of their round is there.
-func (e *Engine) gather() {
+// gather lists the rows that turn in this step: all but the guesses that wait at the draft depth until the last of their round is there, and
+// parked ones that nobody needs. Where no row is of either kind they are those in flight, in place.
+func (e *Engine) gather() []model.Row {
 	e.batch, e.moves = e.batch[:0], e.moves[:0]
+	if e.whole = e.special == 0; e.whole {
+		return e.rows
+	}
 	e.park()
 	step := e.steps.Load()
 	for i := range e.rows {
@@ -274,6 +281,7 @@ func (e *Engine) gather() {
 		e.batch = append(e.batch, e.rows[i])
 		e.moves = append(e.moves, int32(i))
 	}
+	return e.batch
 }
 
 // depart takes the rows at their depth out of flight, in order, and notes those to be read out on the way. Rows that need neither coda nor
@@ -283,9 +291,12 @@ func (e *Engine) depart() {
 	e.out, e.gone = e.out[:0], e.gone[:0]
 	keep, moved := 0, 0
 	for i := range e.rows {
-		turns := moved < len(e.moves) && int(e.moves[moved]) == i
-		if turns {
+		turns := e.whole
+		if moved < len(e.moves) && int(e.moves[moved]) == i {
+			turns = true
 			e.rows[i].Loop = e.batch[moved].Loop
+		}
+		if turns {
 			e.of[i].b.c.count(turn)
 			moved++
 		}
@@ -294,25 +305,33 @@ func (e *Engine) depart() {
 			e.release(i)
 			continue
 		}
-		if turns && e.guesses(i) {
-			e.of[i].read = true
-			e.leave(i, guesses, moved-1)
+		if turns && !e.whole {
+			e.pass(i, moved-1)
 		}
-		if turns && e.of[i].lens {
-			e.leave(i, lenses, moved-1)
+		if keep < i {
+			e.rows[keep], e.of[keep] = e.rows[i], e.of[i]
 		}
-		if turns && e.peekAt(i) {
-			e.leave(i, peeks, moved-1)
-		}
-		if turns && e.of[i].exits && !e.of[i].parked {
-			if kind, yes := e.ripe(i, moved-1); yes {
-				e.leave(i, kind, moved-1)
-			}
-		}
-		e.rows[keep], e.of[keep] = e.rows[i], e.of[i]
 		keep++
 	}
 	e.cut(keep)
+}
+
+// pass says whether and for what row i, which has turned and goes on, is read out on its way. moved is its place in the Turn.
+func (e *Engine) pass(i, moved int) {
+	s := &e.of[i]
+	switch {
+	case s.lens:
+		e.leave(i, lenses, moved)
+	case e.guesses(i):
+		s.read = true
+		e.leave(i, guesses, moved)
+	case e.peekAt(i):
+		e.leave(i, peeks, moved)
+	case s.exits && !s.parked:
+		if kind, yes := e.ripe(i, moved); yes {
+			e.leave(i, kind, moved)
+		}
+	}
 }
 
 // release gives back the state of row i, which is no longer in flight.
@@ -320,6 +339,9 @@ func (e *Engine) release(i int) {
 	e.states = append(e.states, e.rows[i].State)
 	if e.of[i].round {
 		e.of[i].b.live--
+	}
+	if e.of[i].special() {
+		e.special--
 	}
 }
 
