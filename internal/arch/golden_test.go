@@ -200,6 +200,22 @@ func TestHalfKV(t *testing.T) {
 	}
 }
 
+// TestByteKV: keys and values in a little more than a quarter of the memory.
+func TestByteKV(t *testing.T) {
+	for _, c := range []struct {
+		name, file string
+		depth      int
+		nll        float64
+	}{{"f32", "stories260K-f32.gguf", 1, 2e-3}, {"loop2", "looped-nanbeige-3x.gguf", 2, 1e-2}} {
+		g := goldens(t)[c.name]
+		d := g.compare(t, newStoryKV(t, load(t, fixture.Path(t, "stories260K", c.file)), c.depth, 2, kernel.Q8_0))
+		t.Logf("%s with q8 KV: a probability differs by up to %.3g, the mean NLL by %.3g", c.name, d.prob, d.nll)
+		if !(d.prob < 5e-2) || !(d.nll < c.nll) || d.prob < 1e-4 {
+			t.Error("too far from the golden, or not q8 at all")
+		}
+	}
+}
+
 // bits are the logits of a text, for equality.
 func bits(t *testing.T, m *model.Model, tokens []int32, threads int) [][]float32 {
 	t.Helper()

@@ -27,7 +27,7 @@ type BenchCmd struct {
 	Threads  []int  `help:"Compute threads." default:"1,2"`
 	Tokens   int    `help:"Tokens decoded in each measurement." default:"64"`
 	Rounds   int    `help:"Measurements of each row, in turn; the table has their median, smallest and largest." default:"5"`
-	KVDtype  string `name:"kv-dtype" help:"Number format of the KV cache: f32 or f16." enum:"f32,f16" default:"f32"`
+	KVDtype  string `name:"kv-dtype" help:"Number format of the KV cache: f32, f16 or q8." enum:"f32,f16,q8" default:"f32"`
 	JSON     bool   `name:"json" help:"Print JSON with every sample instead of the table."`
 	NoEngine bool   `help:"Leave out the rows through the engine."`
 	NoStart  bool   `help:"Leave out the time from start to the first token."`
@@ -38,7 +38,7 @@ type BenchCmd struct {
 
 // Run measures and prints.
 func (c *BenchCmd) Run(io_ *IO) error {
-	kv, _ := kernel.ParseType(c.KVDtype)
+	kv, _ := kernel.ParseKVType(c.KVDtype)
 	o := bench.Options{Path: c.File, Prefill: c.Prefill, Context: c.Context, Streams: c.Streams, Loops: c.Loops, Threads: c.Threads,
 		Tokens: c.Tokens, Rounds: c.Rounds, KVType: kv, NoEngine: c.NoEngine, NoProbe: c.NoProbe}
 	if !c.NoStart {

@@ -89,6 +89,7 @@ type memoryReport struct {
 	Weights     int64 `json:"weights"` // as stored
 	KVF32       int64 `json:"kv_f32"`  // of one sequence that fills the context
 	KVF16       int64 `json:"kv_f16"`
+	KVQ8        int64 `json:"kv_q8"`
 	PerPosition int64 `json:"kv_f32_per_position"`
 }
 
@@ -160,7 +161,7 @@ func (c *InspectCmd) measure(r *report, s *model.Spec, weights int64) error {
 	}
 	pages := int64(m.Context+kernel.Panel-1) / kernel.Panel * kernel.Panel
 	m.PerPosition = s.KVBytesPerToken(m.Loops, kernel.F32)
-	m.KVF32, m.KVF16 = pages*m.PerPosition, pages*s.KVBytesPerToken(m.Loops, kernel.F16)
+	m.KVF32, m.KVF16, m.KVQ8 = pages*m.PerPosition, pages*s.KVBytesPerToken(m.Loops, kernel.F16), pages*s.KVBytesPerToken(m.Loops, kernel.Q8_0)
 	r.Memory, r.Params = m, new(paramsReport)
 	deep := *s
 	deep.Loops.Default = m.Loops
@@ -250,8 +251,8 @@ func (r *report) print(w io.Writer) {
 		row("parameters", "%s stored, %s applied to each position at %d %s", countText(p.Unique), countText(p.Unrolled), r.Memory.Loops, plural(r.Memory.Loops, "loop", "loops"))
 	}
 	if m := r.Memory; m != nil {
-		row("memory", "weights %s as stored; keys and values at context %d and %d %s: %s in f32, %s in f16 (%s a position in f32)", host.SizeText(m.Weights),
-			m.Context, m.Loops, plural(m.Loops, "loop", "loops"), host.SizeText(m.KVF32), host.SizeText(m.KVF16), host.SizeText(m.PerPosition))
+		row("memory", "weights %s as stored; keys and values at context %d and %d %s: %s in f32, %s in f16, %s in q8 (%s a position in f32)", host.SizeText(m.Weights),
+			m.Context, m.Loops, plural(m.Loops, "loop", "loops"), host.SizeText(m.KVF32), host.SizeText(m.KVF16), host.SizeText(m.KVQ8), host.SizeText(m.PerPosition))
 	}
 	if t := r.Tokenizer; t != nil {
 		t.print(row)

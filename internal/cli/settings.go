@@ -21,7 +21,7 @@ import (
 type EngineFlags struct {
 	Threads       int           `help:"Compute threads; 0 = one per core." env:"TINYLOOP_THREADS" default:"0"`
 	MaxSeqLen     int           `help:"Longest prompt plus answer in tokens, at most what the model was trained for; 0 = that." env:"TINYLOOP_MAX_SEQ_LEN" default:"0"`
-	KVDtype       string        `name:"kv-dtype" help:"Number format of the KV cache: f32 or f16." env:"TINYLOOP_KV_DTYPE" enum:"f32,f16" default:"f32"`
+	KVDtype       string        `name:"kv-dtype" help:"Number format of the KV cache: f32, f16 or q8." env:"TINYLOOP_KV_DTYPE" enum:"f32,f16,q8" default:"f32"`
 	KVMode        string        `name:"kv-mode" help:"Sharing of the KV cache between loops where a request names none: per_loop, or the lossy last, mean, mod:K." env:"TINYLOOP_KV_MODE" default:"per_loop"`
 	KVBudgetMB    int64         `name:"kv-budget-mb" help:"Memory for the KV cache in MiB; 0 = chosen from the model and the machine." env:"TINYLOOP_KV_BUDGET_MB" default:"0"`
 	MaxLoops      int           `help:"Most loops a request may ask for; 0 = four times the trained maximum." env:"TINYLOOP_MAX_LOOPS" default:"0"`

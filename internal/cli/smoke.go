@@ -27,7 +27,7 @@ type SmokeCmd struct {
 }
 
 // kvModes are the settings of the KV cache that a build serves; each is smoked on its own.
-var kvModes = []struct{ mode, dtype string }{{"per_loop", "f32"}, {"per_loop", "f16"}, {"last", "f32"}, {"mean", "f16"}, {"mod:2", "f32"}}
+var kvModes = []struct{ mode, dtype string }{{"per_loop", "f32"}, {"per_loop", "f16"}, {"last", "f32"}, {"mean", "f16"}, {"mod:2", "f32"}, {"per_loop", "q8"}, {"mean", "q8"}}
 
 // Run smokes the model in every KV mode.
 func (c *SmokeCmd) Run(io *IO) error {

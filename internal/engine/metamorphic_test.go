@@ -268,7 +268,8 @@ func TestMetamorphicModel(t *testing.T) {
 	sum := &tally{}
 	rng := rand.New(rand.NewPCG(3, 5))
 	realSets(t, rng, sum, open(t, fixture.Path(t, "stories260K", "looped-nanbeige-3x.gguf")), kernel.F32, 30)
-	realSets(t, rng, sum, open(t, fixture.Path(t, "stories260K", "looped-nanbeige-3x-skipnorm.gguf")), kernel.F16, 30)
+	realSets(t, rng, sum, open(t, fixture.Path(t, "stories260K", "looped-nanbeige-3x-skipnorm.gguf")), kernel.F16, 20)
+	realSets(t, rng, sum, open(t, fixture.Path(t, "stories260K", "looped-nanbeige-3x-skipnorm.gguf")), kernel.Q8_0, 15)
 	sum.check(t)
 }
 
@@ -281,7 +282,8 @@ func TestMetamorphicCoda(t *testing.T) {
 	windowed.Prelude, windowed.Core, windowed.Coda, windowed.Injection, windowed.StateInit = 0, 1, 2, model.InjectAdd, model.StateInput
 	windowed.Block.Window, windowed.Block.NormPlace = 24, model.ResidualSandwich
 	realSets(t, rng, sum, randomModel(t, full, kernel.Q8_0), kernel.F32, 30)
-	realSets(t, rng, sum, randomModel(t, windowed, kernel.F32), kernel.F16, 30)
+	realSets(t, rng, sum, randomModel(t, windowed, kernel.F32), kernel.F16, 20)
+	realSets(t, rng, sum, randomModel(t, windowed, kernel.F32), kernel.Q8_0, 15)
 	sum.check(t)
 }
 

@@ -12,7 +12,7 @@ import (
 type Options struct {
 	Threads       int           // compute workers a model; 0 = one per CPU
 	MaxSeqLen     int           // longest sequence; 0 = what the model was trained for
-	KVType        string        // number format of keys and values: "f32" (also ""), "f16"
+	KVType        string        // number format of keys and values: "f32" (also ""), "f16", "q8"
 	KVMode        string        // sharing of K/V between loops where a request names none; see gen.ParseKVMode
 	KVBudget      int64         // bytes for keys and values a model; 0 = chosen from memory
 	MaxLoops      int           // most loops a request may ask for; 0 = the model's own bound

@@ -178,7 +178,7 @@ func TestRefusedFiles(t *testing.T) {
 		}
 	}
 	story := fixture.Path(t, "stories260K", "stories260K-f32.gguf")
-	if _, err := Load("x", story, Options{KVType: "q8"}); err == nil || !strings.Contains(err.Error(), `"q8"`) {
+	if _, err := Load("x", story, Options{KVType: "q4"}); err == nil || !strings.Contains(err.Error(), `"q4"`) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := Load("x", story, Options{KVBudget: 1000}); err == nil || !strings.Contains(err.Error(), "1000 B") || !strings.Contains(err.Error(), "512 tokens") {

@@ -98,7 +98,7 @@ func named(path string, err error) error {
 }
 
 func load(name string, f *tensorfile.File, o Options) (*Model, error) {
-	kv, err := kvType(o.KVType)
+	kv, err := kernel.ParseKVType(o.KVType)
 	if err != nil {
 		return nil, err
 	}
@@ -130,14 +130,4 @@ func load(name string, f *tensorfile.File, o Options) (*Model, error) {
 	about.Chat = talks(tm, t)
 	m.Generator = gen.New(e, t, tm, about, gen.Limits{MaxSeqLen: o.MaxSeqLen, KVMode: o.KVMode, DefaultTimeout: o.Timeout})
 	return m, nil
-}
-
-func kvType(name string) (kernel.Type, error) {
-	switch name {
-	case "", "f32":
-		return kernel.F32, nil
-	case "f16":
-		return kernel.F16, nil
-	}
-	return 0, fault.New(fault.Invalid, "kv_type", "kv_type must be f32 or f16, got %q", name)
 }

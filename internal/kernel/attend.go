@@ -5,87 +5,189 @@ import "math"
 // Span bounds what a row may see: positions [0, Sinks) and (pos-Window, pos]. Window 0 means everything up to pos.
 type Span struct{ Window, Sinks int }
 
-// quad is the number of queries that share one reading of keys and values: heads of one KV head, or rows of one sequence.
-const quad = 4
+// quad is the number of queries that share one reading of keys and values: heads of one KV head, or rows of one sequence. wide is the number of heads of a row that go
+// through the pages together, as long as their scores fit scoreFloats.
+const (
+	quad        = 4
+	wide        = 16
+	scoreFloats = 64 << 10
+)
 
-// AttendScratch gives the number of floats of scratch that Attend needs for positions below maxPos: sums and scores of four heads.
-func AttendScratch(maxPos int) int { return quad * (roundUp(maxPos, Panel) + Panel + maxHeadDim) }
+// AttendScratch gives the number of floats of scratch that Attend needs for positions below maxPos: sums and scores of the heads that run together.
+func AttendScratch(maxPos int) int {
+	ld := scoreStride((maxPos + Panel - 1) / Panel)
+	return wide*maxHeadDim + max(quad*ld, min(wide*ld, scoreFloats))
+}
+
+// scoreStride is the distance of the scores of two heads: a page more than they need, since those of all heads at a distance of 4 KiB would fall on the same cache sets.
+func scoreStride(pages int) int { return (pages + 1) * Panel }
 
 // Attend computes attention of one row at position pos: query heads [h0, h1) of heads; q and dst are [heads*dim], and head h reads KV head h/(heads/kv.Heads()).
 // pages[b] holds positions 16b to 16b+15; pages wholly outside the span are never touched and may be -1. scores are scale*q.k, or softcap*tanh(scale*q.k/softcap)
 // when softcap > 0. scratch holds AttendScratch(pos+1) floats, one per caller.
 //
 // The order is fixed: all scores, their maximum, exponentials summed by position mod 16 in ascending order, then the values weighted in ascending order of position with
-// one rounding a step, and a division by the sum at the end. Positions outside the span add nothing, not even zero.
+// one rounding a step, and a division by the sum at the end. Positions outside the span add nothing, not even zero. In q8 a score is (the sum over q*code) * (the scale of
+// the keys * scale), and a weight is multiplied by the scale of the values first.
+//
+// All heads pass a page before the next page is read: their parts of it lie in one run.
 func Attend(dst, q []float32, kv *KV, pages []int32, pos int, s Span, h0, h1, heads int, scale, softcap float32, scratch []float32) {
-	v := s.view(pos)
-	group := heads / kv.heads
-	for h := h0; h < h1; {
-		c := call{kv: kv, head: h / group, pages: pages, n: 1, q: q[h*kv.dim:], ldq: kv.dim, scale: scale, softcap: softcap}
-		if h+quad <= h1 && h%group+quad <= group {
-			c.n = quad
-		}
+	ld := scoreStride(pos/Panel + 1)
+	step := max(quad, min(wide, scoreFloats/ld)&^(quad-1))
+	for v, h := s.view(pos), h0; h < h1; h += step {
+		c := call{kv: kv, pages: pages, ld: ld, scale: scale, softcap: softcap, scratch: scratch}
+		c.divide(h, min(h+step, h1), heads/kv.heads)
 		for i := range c.n {
 			c.dst[i], c.view[i] = dst[(h+i)*kv.dim:(h+i+1)*kv.dim], v
 		}
-		c.run(scratch)
-		h += c.n
+		c.run(q[h*kv.dim:], kv.dim)
 	}
 }
 
 // AttendRows is Attend for one head h of four rows of one sequence that see everything up to their own position, positions ascending. q starts at the first row's queries, rows
 // lie ldq floats apart; dst are the rows' outputs; pages is the table of the last row. The bits are those of Attend.
 func AttendRows(dst *[4][]float32, q []float32, ldq int, kv *KV, pages []int32, pos *[4]int, h, heads int, scale, softcap float32, scratch []float32) {
-	c := call{kv: kv, head: h / (heads / kv.heads), pages: pages, n: quad, q: q[h*kv.dim:], ldq: ldq, scale: scale, softcap: softcap}
+	c := call{kv: kv, pages: pages, ld: scoreStride(pos[quad-1]/Panel + 1), scale: scale, softcap: softcap, scratch: scratch, n: quad, units: 1}
+	c.unit[0] = unit{head: h / (heads / kv.heads), n: quad, shared: true}
 	for i, p := range pos {
 		c.dst[i], c.view[i] = dst[i][h*kv.dim:(h+1)*kv.dim], Span{}.view(p)
 	}
-	c.run(scratch)
+	c.run(q[h*kv.dim:], ldq)
 }
 
-// call is the attention of one or four queries with one KV head: four heads of a row, which see the same, or four rows from position 0 on, each a little further than the
-// one before.
+// call is the attention of n queries: heads of one row, which see the same, or four rows of one head from position 0 on, each a little further than the one before.
 type call struct {
 	kv             *KV
-	head           int
 	pages          []int32
-	n              int // 1 or 4
-	q              []float32
-	ldq            int
-	dst            [quad][]float32
-	view           [quad]seen
+	n, units, ld   int
+	dst            [wide][]float32
+	view           [wide]seen
+	unit           [wide]unit
 	scale, softcap float32
+	scratch        []float32
 }
 
-func (c *call) run(scratch []float32) {
-	kv, last := c.kv, c.view[c.n-1]
-	acc, scores := scratch[:quad*kv.vdim], scratch[quad*maxHeadDim:]
-	ld := len(scores) / quad &^ (Panel - 1)
-	b0, b1, b2 := last.blocks()
-	c.score(scores, ld, 0, b0)
-	c.score(scores, ld, b1, b2)
-	var inv [quad]float32
+// unit is up to four queries that pass a page in one step: query i reads KV head head+i, or all read the same.
+type unit struct {
+	query, head, n int
+	shared         bool
+}
+
+// divide makes units of query heads [h0, h1), group of them a KV head.
+func (c *call) divide(h0, h1, group int) {
+	c.n = h1 - h0
+	for h := h0; h < h1; c.units++ {
+		n := min(quad, group-h%group, h1-h)
+		if group == 1 {
+			n = tile(h1-h, quad)
+		}
+		c.unit[c.units] = unit{query: h - h0, head: h / group, n: n, shared: group > 1}
+		h += n
+	}
+}
+
+func (c *call) run(q []float32, ldq int) {
+	kv, first := c.kv, c.view[0]
+	acc, scores := c.scratch[:c.n*kv.vdim], c.scratch[wide*maxHeadDim:]
+	b0, b1, b2 := c.view[c.n-1].blocks()
+	c.score(scores, q, ldq, 0, b0)
+	c.score(scores, q, ldq, b1, b2)
+	var inv [wide]float32
 	for i := range c.n {
-		inv[i] = c.view[i].exponentials(scores[i*ld:], c.softcap)
+		inv[i] = c.view[i].exponentials(scores[i*c.ld:], c.softcap)
 	}
 	clear(acc)
-	first := c.view[0]
-	kv.gather(acc, scores, ld, c.n, c.head, c.pages, 0, first.sinks)
-	kv.gather(acc, scores, ld, c.n, c.head, c.pages, first.from, first.end)
+	c.gather(acc, scores, 0, first.sinks)
+	c.gather(acc, scores, first.from, first.end)
 	for i := range c.n {
 		sums := acc[i*kv.vdim:][:kv.vdim]
-		kv.gather(sums, scores[i*ld:], ld, 1, c.head, c.pages, first.end, c.view[i].end)
+		for lo := first.end; lo < c.view[i].end; {
+			hi := min(c.view[i].end, (lo/Panel+1)*Panel)
+			kv.addValues(sums, scores[i*c.ld+lo:], 0, c.pages[lo/Panel], c.pages[lo/Panel], c.unit[0].head, lo%Panel, hi-lo, 1)
+			lo = hi
+		}
 		Scale(c.dst[i], sums[:kv.dim], inv[i])
 	}
 }
 
-// score fills the scores of pages [lo, hi), ld floats from query to query.
-func (c *call) score(scores []float32, ld, lo, hi int) {
-	if c.n == 1 {
-		c.kv.score(scores, c.q[:c.kv.dim], c.head, c.pages, lo, hi, c.scale)
-		return
+// askAhead is how many pages further on what lies at the same place is asked for: pages lie anywhere in memory, and the processor cannot guess where the next one is.
+const askAhead = 1
+
+// score fills the scores of pages [lo, hi).
+func (c *call) score(scores, q []float32, ldq, lo, hi int) {
+	for b := lo; b < hi; b++ {
+		next := c.pages[min(b+askAhead, hi-1)]
+		for i := range c.unit[:c.units] {
+			u := &c.unit[i]
+			c.kv.dot(scores[u.query*c.ld+b*Panel:], c.ld, q[u.query*ldq:], ldq, c.pages[b], next, u, c.scale)
+		}
 	}
-	c.kv.scoreQ4(scores, ld, c.q, c.ldq, c.head, c.pages, lo, hi, c.scale)
+}
+
+// gather adds the values of positions [lo, hi), weighted for each query, to their sums.
+func (c *call) gather(acc, weights []float32, lo, hi int) {
+	for lo < hi {
+		b, vdim := lo/Panel, c.kv.vdim
+		end := min(hi, (b+1)*Panel)
+		next := c.pages[min(b+askAhead, (hi-1)/Panel)]
+		for i := range c.unit[:c.units] {
+			u := &c.unit[i]
+			if u.shared && u.n == quad {
+				c.kv.addValues(acc[u.query*vdim:], weights[u.query*c.ld+lo:], c.ld, c.pages[b], next, u.head, lo%Panel, end-lo, quad)
+				continue
+			}
+			for j := range u.n {
+				head := u.head
+				if !u.shared {
+					head += j
+				}
+				c.kv.addValues(acc[(u.query+j)*vdim:], weights[(u.query+j)*c.ld+lo:], 0, c.pages[b], next, head, lo%Panel, end-lo, 1)
+			}
+		}
+		lo = end
+	}
+}
+
+// dotGeneric sums over the head's width in ascending order, one lane a position.
+func (kv *KV) dotGeneric(out []float32, ldo int, q []float32, ldq int, page int32, u *unit, scale float32) {
+	for i := range u.n {
+		head := u.head
+		if !u.shared {
+			head += i
+		}
+		var acc, k [Panel]float32
+		for d, x := range q[i*ldq : i*ldq+kv.dim] {
+			kv.widen(k[:], kv.keyAt(page, head)+d*Panel)
+			for l, kx := range k {
+				acc[l] = fma32(kx, x, acc[l])
+			}
+		}
+		for l, s := range acc {
+			f := scale
+			if kv.t == Q8_0 {
+				f = kv.scales[kv.keyScaleAt(page, head)+l] * scale
+			}
+			out[i*ldo+l] = s * f
+		}
+	}
+}
+
+// addValuesGeneric adds w[i] times the values of positions lane+i, i < rows, to the sums of n queries, positions ascending, one rounding a step.
+func (kv *KV) addValuesGeneric(acc, w []float32, ldw int, page int32, head, lane, rows, n int) {
+	var v [maxHeadDim]float32
+	row := v[:kv.vdim]
+	for i := range rows {
+		kv.widen(row, kv.valueAt(page, head, lane+i))
+		for j := range n {
+			x, sums := w[j*ldw+i], acc[j*kv.vdim:][:kv.vdim]
+			if kv.t == Q8_0 {
+				x *= kv.scales[kv.valueScaleAt(page, head)+lane+i]
+			}
+			for d, y := range row {
+				sums[d] = fma32(y, x, sums[d])
+			}
+		}
+	}
 }
 
 // seen is what a row sees: positions [0, sinks) and [from, end), sinks <= from.
@@ -135,134 +237,4 @@ func (v seen) mask(scores []float32, b0, b1, b2 int) {
 	fill(v.sinks, min(v.from, b0*Panel))
 	fill(max(b1*Panel, v.sinks), v.from)
 	fill(v.end, b2*Panel)
-}
-
-// score fills scores of pages [lo, hi) with scale*q.k, four pages at a time where there are four.
-func (kv *KV) score(scores, q []float32, head int, pages []int32, lo, hi int, scale float32) {
-	far := kv.far(hi - lo)
-	for ; lo+4 <= hi; lo += 4 {
-		if far {
-			for b := lo + 4; b < min(lo+8, hi); b++ {
-				kv.ask(pages[b], head, 0)
-			}
-		}
-		if p := (*[4]int32)(pages[lo:]); kv.half != nil {
-			dotPages4F16(scores[lo*Panel:], q, keys(kv, kv.half, p[0], head), keys(kv, kv.half, p[1], head), keys(kv, kv.half, p[2], head), keys(kv, kv.half, p[3], head), scale)
-		} else {
-			dotPages4(scores[lo*Panel:], q, keys(kv, kv.f32, p[0], head), keys(kv, kv.f32, p[1], head), keys(kv, kv.f32, p[2], head), keys(kv, kv.f32, p[3], head), scale)
-		}
-	}
-	for ; lo < hi; lo++ {
-		if kv.half != nil {
-			dotPageF16(scores[lo*Panel:], q, keys(kv, kv.half, pages[lo], head), scale)
-		} else {
-			dotPage(scores[lo*Panel:], q, keys(kv, kv.f32, pages[lo], head), scale)
-		}
-	}
-}
-
-// scoreQ4 is score for four queries.
-func (kv *KV) scoreQ4(scores []float32, ld int, q []float32, ldq, head int, pages []int32, lo, hi int, scale float32) {
-	far := kv.far(hi - lo)
-	for ; lo < hi; lo++ {
-		if far && lo+askAhead < hi {
-			kv.ask(pages[lo+askAhead], head, 0)
-		}
-		if kv.half != nil {
-			dotPageHalfQ4(scores[lo*Panel:], ld, q, ldq, kv.dim, keys(kv, kv.half, pages[lo], head), scale)
-		} else {
-			dotPageQ4(scores[lo*Panel:], ld, q, ldq, kv.dim, keys(kv, kv.f32, pages[lo], head), scale)
-		}
-	}
-}
-
-// Pages lie anywhere in memory and one head's part of one is short, so the processor cannot guess what comes next: reads of halves from stores of a slot beyond
-// farBytes ask for what lies askAhead pages further on. For f32, whose parts are twice as long, and for what the cache holds, that costs more than it gives.
-const (
-	farBytes = 2 << 20
-	askAhead = 4
-)
-
-// far says whether so many pages of a sequence are worth asking for ahead.
-func (kv *KV) far(pages int) bool { return kv.half != nil && pages*kv.PageBytes() >= farBytes }
-
-// ask asks for the keys (from 0) or values (from dim*Panel) of one head of a page of halves.
-func (kv *KV) ask(page int32, head, from int) {
-	at := int(page)*kv.page + head*kv.head + from
-	fetch(kv.mem.mem[2*at : 2*(at+kv.dim*Panel)])
-}
-
-// keys gives K of one head of one page, [dim][16]. (A function, not a method, since the two stores differ in type.)
-func keys[T float32 | uint16](kv *KV, store []T, page int32, head int) []T {
-	at := int(page)*kv.page + head*kv.head
-	return store[at : at+kv.dim*Panel]
-}
-
-// dotPageGeneric sums over the head's width in ascending order, one lane a position.
-func dotPageGeneric(out, q, k []float32, scale float32) {
-	var acc [Panel]float32
-	for d, x := range q {
-		for l, kx := range (*[Panel]float32)(k[d*Panel:]) {
-			acc[l] = fma32(kx, x, acc[l])
-		}
-	}
-	for l, s := range acc {
-		out[l] = s * scale
-	}
-}
-
-func dotPageF16Generic(out, q []float32, k []uint16, scale float32) {
-	var acc [Panel]float32
-	for d, x := range q {
-		for l, kx := range (*[Panel]uint16)(k[d*Panel:]) {
-			acc[l] = fma32(F16ToF32(kx), x, acc[l])
-		}
-	}
-	for l, s := range acc {
-		out[l] = s * scale
-	}
-}
-
-// gather adds the values of positions [lo, hi), weighted for each of n queries, 1 or 4, to their sums in acc.
-func (kv *KV) gather(acc, weights []float32, ld, n, head int, pages []int32, lo, hi int) {
-	far := kv.far((hi - lo) / Panel)
-	for lo < hi {
-		b := lo / Panel
-		if far && (b+askAhead)*Panel < hi {
-			kv.ask(pages[b+askAhead], head, kv.dim*Panel)
-		}
-		end := min(hi, (b+1)*Panel)
-		at := int(pages[b])*kv.page + head*kv.head + kv.dim*Panel + lo%Panel*kv.vdim
-		size := (end - lo) * kv.vdim
-		switch {
-		case n == quad && kv.half != nil:
-			addValuesHalfQ4(acc, kv.vdim, kv.vdim, weights[lo:], ld, end-lo, kv.half[at:at+size])
-		case n == quad:
-			addValuesQ4(acc, kv.vdim, kv.vdim, weights[lo:], ld, end-lo, kv.f32[at:at+size])
-		case kv.half != nil:
-			addValuesF16(acc[:kv.vdim], weights[lo:end], kv.half[at:at+size])
-		default:
-			addValues(acc[:kv.vdim], weights[lo:end], kv.f32[at:at+size])
-		}
-		lo = end
-	}
-}
-
-// addValuesGeneric adds w[i] times row i of v to acc, rows ascending, len(acc) values a row, one rounding a step.
-func addValuesGeneric(acc, w, v []float32) {
-	for i, x := range w {
-		row := v[i*len(acc) : (i+1)*len(acc)]
-		for d, y := range row {
-			acc[d] = fma32(y, x, acc[d])
-		}
-	}
-}
-
-func addValuesF16Generic(acc, w []float32, v []uint16) {
-	for i, x := range w {
-		row := v[i*len(acc) : (i+1)*len(acc)]
-		for d, y := range row {
-			acc[d] = fma32(F16ToF32(y), x, acc[d])
-		}
-	}
 }

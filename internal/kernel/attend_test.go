@@ -44,10 +44,29 @@ func newCache(t testing.TB, r *rand.Rand, n, heads, dim int, f Type) *cache {
 				k[i], v[i] = F16ToF32(F32ToF16(k[i])), F16ToF32(F32ToF16(v[i]))
 			}
 		}
+		if f == Q8_0 {
+			for h := range heads {
+				roundTo8(k[h*dim : (h+1)*dim])
+				roundTo8(v[h*dim : (h+1)*dim])
+			}
+		}
 		kv.Put(c.pages[pos/16], pos%16, 0, heads, k, v)
 		c.k, c.v = append(c.k, k), append(c.v, v)
 	}
 	return c
+}
+
+var kvTypes = []Type{F32, F16, Q8_0}
+
+// roundTo8 replaces a block by what q8 keeps of it, from the definition.
+func roundTo8(x []float32) {
+	var top float64
+	for _, v := range x {
+		top = max(top, math.Abs(float64(v)))
+	}
+	for i, v := range x {
+		x[i] = float32(math.RoundToEven(float64(float32(float64(v)*float64(float32(127/top)))))) * float32(top/127)
+	}
 }
 
 // naive is attention from the definition, in float64.
@@ -86,7 +105,7 @@ func (c *cache) naive(q []float32, pos int, s Span, h, heads int, scale, softcap
 
 func TestAttend(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
-	for _, f := range []Type{F32, F16} {
+	for _, f := range kvTypes {
 		for _, dim := range []int{1, 8, 12, 48, 64, 72, 128} {
 			const n, heads, kvHeads = 150, 4, 2
 			c := newCache(t, r, n, kvHeads, dim, f)
@@ -190,7 +209,7 @@ func TestMaskedAddNothing(t *testing.T) {
 
 func TestKVCopy(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 28))
-	for _, f := range []Type{F32, F16} {
+	for _, f := range kvTypes {
 		c := newCache(t, r, 16, 2, 8, f)
 		var other int32
 		for other == c.pages[0] {
@@ -207,7 +226,7 @@ func TestKVCopy(t *testing.T) {
 				t.Fatalf("%v: value %d of the copy gives %v, want %v", f, i, b[i], a[i])
 			}
 		}
-		if want := 2 * 16 * (8 + 8) * f.BlockBytes(); c.kv.PageBytes() != want {
+		if want := 2 * 16 * map[Type]int{F32: 64, F16: 32, Q8_0: 24}[f]; c.kv.PageBytes() != want {
 			t.Errorf("a page takes %d bytes, want %d", c.kv.PageBytes(), want)
 		}
 	}
@@ -218,7 +237,7 @@ func TestNewKVErrors(t *testing.T) {
 		pages, heads, dim int
 		t                 Type
 		want              string
-	}{{1, 1, 8, Q8_0, "q8_0"}, {1, 0, 8, F32, "0 KV heads"}, {1, 1, 5000, F32, "5000"}, {1 << 40, 8, 64, F32, "pages"}, {-1, 1, 8, F16, "-1 pages"}} {
+	}{{1, 1, 8, Q4_0, "q4_0"}, {1, 0, 8, F32, "0 KV heads"}, {1, 1, 5000, F32, "5000"}, {1 << 40, 8, 64, F32, "pages"}, {-1, 1, 8, F16, "-1 pages"}} {
 		if _, err := NewKV(c.pages, c.heads, c.dim, c.t); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -227,7 +246,7 @@ func TestNewKVErrors(t *testing.T) {
 
 func TestAttendAllocatesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 30))
-	for _, f := range []Type{F32, F16} {
+	for _, f := range kvTypes {
 		c := newCache(t, r, 100, 2, 64, f)
 		q, dst := make([]float32, 256), make([]float32, 256)
 		scratch := make([]float32, AttendScratch(100))
@@ -242,7 +261,7 @@ func TestAttendAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkAttend(b *testing.B) {
-	for _, f := range []Type{F32, F16} {
+	for _, f := range kvTypes {
 		for _, dim := range []int{48, 64, 128} {
 			b.Run(fmt.Sprintf("%v/dim%d/512", f, dim), func(b *testing.B) {
 				r := rand.New(rand.NewPCG(31, 32))
@@ -261,7 +280,7 @@ func BenchmarkAttend(b *testing.B) {
 // TestAttendShared: heads that share the reading of keys and values get the bits of heads that attend alone.
 func TestAttendShared(t *testing.T) {
 	r := rand.New(rand.NewPCG(33, 34))
-	for _, f := range []Type{F32, F16} {
+	for _, f := range kvTypes {
 		for _, dim := range []int{1, 8, 12, 40, 48, 64, 128} {
 			for _, group := range []int{4, 5, 8} {
 				const n, kvHeads = 90, 2
@@ -290,7 +309,7 @@ func TestAttendShared(t *testing.T) {
 // TestAttendRows: rows that share the reading get the bits of rows that attend alone.
 func TestAttendRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(37, 38))
-	for _, f := range []Type{F32, F16} {
+	for _, f := range kvTypes {
 		for _, dim := range []int{1, 12, 48, 64} {
 			const n, heads, ldq = 90, 4, 300
 			c := newCache(t, r, n, 2, dim, f)
@@ -321,7 +340,7 @@ func TestAttendRows(t *testing.T) {
 
 // BenchmarkAttendLong is one KV head with its group of query heads at long contexts; the rate is of the bytes of keys and values, each counted once.
 func BenchmarkAttendLong(b *testing.B) {
-	for _, f := range []Type{F32, F16} {
+	for _, f := range kvTypes {
 		for _, group := range []int{1, 4, 8} {
 			for _, n := range []int{1024, 4096} {
 				b.Run(fmt.Sprintf("%v/group%d/%d", f, group, n), func(b *testing.B) {

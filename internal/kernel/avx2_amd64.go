@@ -274,11 +274,6 @@ func packF32(dst *float32, src *byte, stride int, eights int)
 //go:noescape
 func packHalf(dst *uint16, src *byte, stride int, eights int)
 
-// fetchLines asks for n lines of 64 bytes, n at least 1; none of them need exist.
-//
-//go:noescape
-func fetchLines(p *byte, n int)
-
 // quantiseRowAVX2 quantises blocks of 32 activations.
 //
 //go:noescape
@@ -289,35 +284,45 @@ func quantiseRowAVX2(q *int8, wide *int16, sums *float32, evens *float32, fours 
 //go:noescape
 func roundRowAVX2(dst *float32, x *float32, n int)
 
-// dotPage1F32 computes scale*q.k for the 16 positions of 1 pages.
+// dotHeadsF32 computes scale*q.k of 1 to 4 heads for the 16 positions of a page; n = 5: of four queries with the same keys.
 //
 //go:noescape
-func dotPage1F32(out *float32, q *float32, dim int, scale float32, k0 *float32)
+func dotHeadsF32(out *float32, ldo int, q *float32, ldq int, dim int, k *float32, ldk int, next *float32, scale float32, n int)
 
-// dotPage4F32 computes scale*q.k for the 16 positions of 4 pages.
+// addValuesF32 adds w[i]*v[i] to the sums of one query, or of four; width is a multiple of 8, rows at least 1; asks for as much from next on.
 //
 //go:noescape
-func dotPage4F32(out *float32, q *float32, dim int, scale float32, k0 *float32, k1 *float32, k2 *float32, k3 *float32)
+func addValuesF32(acc *float32, width int, w *float32, ldw int, rows int, v *float32, next *float32, n int)
 
-// dotPage1F16 computes scale*q.k for the 16 positions of 1 pages.
+// dotHeadsF16 computes scale*q.k of 1 to 4 heads for the 16 positions of a page; n = 5: of four queries with the same keys.
 //
 //go:noescape
-func dotPage1F16(out *float32, q *float32, dim int, scale float32, k0 *uint16)
+func dotHeadsF16(out *float32, ldo int, q *float32, ldq int, dim int, k *uint16, ldk int, next *uint16, scale float32, n int)
 
-// dotPage4F16 computes scale*q.k for the 16 positions of 4 pages.
+// addValuesF16 adds w[i]*v[i] to the sums of one query, or of four; width is a multiple of 8, rows at least 1; asks for as much from next on.
 //
 //go:noescape
-func dotPage4F16(out *float32, q *float32, dim int, scale float32, k0 *uint16, k1 *uint16, k2 *uint16, k3 *uint16)
+func addValuesF16(acc *float32, width int, w *float32, ldw int, rows int, v *uint16, next *uint16, n int)
 
-// addValuesF32AVX2 adds w[i]*v[i] to acc; width is a multiple of 8, rows at least 1.
+// dotHeadsQ8 computes scale*q.k of 1 to 4 heads for the 16 positions of a page; n = 5: of four queries with the same keys.
 //
 //go:noescape
-func addValuesF32AVX2(acc *float32, width int, w *float32, rows int, v *float32)
+func dotHeadsQ8(out *float32, ldo int, q *float32, ldq int, dim int, k *int8, ldk int, next *int8, scale float32, n int, s *float32)
 
-// addValuesF16AVX2 adds w[i]*v[i] to acc; width is a multiple of 8, rows at least 1.
+// addValuesQ8 adds w[i]*v[i] to the sums of one query, or of four; width is a multiple of 8, rows at least 1; asks for as much from next on.
 //
 //go:noescape
-func addValuesF16AVX2(acc *float32, width int, w *float32, rows int, v *uint16)
+func addValuesQ8(acc *float32, width int, w *float32, ldw int, rows int, v *int8, next *int8, n int, s *float32)
+
+// largestBitsAVX2 gives the bits of the largest magnitude of each of 8 lanes; n is a multiple of 8, at least 8.
+//
+//go:noescape
+func largestBitsAVX2(lanes *uint32, x *float32, n int)
+
+// codesAVX2 rounds x*inv to the nearest integer; n is a multiple of 8, at least 8.
+//
+//go:noescape
+func codesAVX2(dst *int8, x *float32, n int, inv float32)
 
 // maxLanesAVX2 keeps the largest values of 32 lanes; n is a multiple of 32, at least 32.
 //
@@ -373,26 +378,6 @@ func scaleAVX2(dst *float32, a *float32, n int, s float32)
 //
 //go:noescape
 func mulAddAVX2(dst *float32, a *float32, b *float32, c *float32, n int)
-
-// dotPageQ4F32 computes scale*q.k of four queries for the 16 positions of a page.
-//
-//go:noescape
-func dotPageQ4F32(out *float32, ldo int, q *float32, ldq int, dim int, scale float32, k *float32)
-
-// dotPageQ4F16 computes scale*q.k of four queries for the 16 positions of a page.
-//
-//go:noescape
-func dotPageQ4F16(out *float32, ldo int, q *float32, ldq int, dim int, scale float32, k *uint16)
-
-// addValuesQ4F32 adds w[i]*v[i] to the sums of four queries; width is a multiple of 8, rows at least 1.
-//
-//go:noescape
-func addValuesQ4F32(acc *float32, lda int, width int, w *float32, ldw int, rows int, v *float32)
-
-// addValuesQ4F16 adds w[i]*v[i] to the sums of four queries; width is a multiple of 8, rows at least 1.
-//
-//go:noescape
-func addValuesQ4F16(acc *float32, lda int, width int, w *float32, ldw int, rows int, v *uint16)
 
 // ropeHalfAVX2 rotates the pairs (a, b) in place. n is a multiple of 8, at least 8.
 //

@@ -13090,19 +13090,6 @@ eight:
 	VZEROUPPER
 	RET
 
-// func fetchLines(p *byte, n int)
-// Requires: MMX+
-TEXT ·fetchLines(SB), NOSPLIT, $0-16
-	MOVQ p+0(FP), AX
-	MOVQ n+8(FP), CX
-
-line:
-	PREFETCHT0 (AX)
-	ADDQ       $0x40, AX
-	DECQ       CX
-	JNE        line
-	RET
-
 // func quantiseRowAVX2(q *int8, wide *int16, sums *float32, evens *float32, fours *float32, halves *float32, x *float32, blocks int)
 // Requires: AVX, AVX2
 TEXT ·quantiseRowAVX2(SB), NOSPLIT, $0-64
@@ -13329,27 +13316,110 @@ DATA roundMask<>+24(SB)/4, $0xffffe000
 DATA roundMask<>+28(SB)/4, $0xffffe000
 GLOBL roundMask<>(SB), RODATA|NOPTR, $32
 
-// func dotPage1F32(out *float32, q *float32, dim int, scale float32, k0 *float32)
-// Requires: AVX, FMA3
-TEXT ·dotPage1F32(SB), NOSPLIT, $0-40
-	MOVQ   out+0(FP), AX
-	MOVQ   q+8(FP), CX
-	MOVQ   dim+16(FP), DX
-	MOVQ   k0+32(FP), BX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
+// func dotHeadsF32(out *float32, ldo int, q *float32, ldq int, dim int, k *float32, ldk int, next *float32, scale float32, n int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotHeadsF32(SB), NOSPLIT, $0-80
+	MOVQ  n+72(FP), AX
+	CMPQ  AX, $0x01
+	JE    heads1
+	CMPQ  AX, $0x02
+	JE    heads2
+	CMPQ  AX, $0x03
+	JE    heads3
+	CMPQ  AX, $0x04
+	JE    heads4
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	LEAQ  (CX)(CX*2), DI
+	ADDQ  AX, DI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
 
-dim:
-	VBROADCASTSS (CX), Y2
+dimShared:
+	PREFETCHT0   (SI)
+	ADDQ         $0x00000040, SI
+	VMOVUPS      (BX), Y8
+	VMOVUPS      32(BX), Y9
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (AX)(CX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (AX)(CX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (DI), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x40, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         DX
+	JNE          dimShared
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	ADDQ         AX, DX
+	VBROADCASTSS scale+64(FP), Y8
+	VMULPS       Y8, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPS       Y8, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VMULPS       Y8, Y2, Y2
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMULPS       Y8, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMULPS       Y8, Y4, Y4
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMULPS       Y8, Y5, Y5
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMULPS       Y8, Y6, Y6
+	VMOVUPS      Y6, (DX)
+	VMULPS       Y8, Y7, Y7
+	VMOVUPS      Y7, 32(DX)
+	VZEROUPPER
+	RET
+
+heads1:
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	MOVQ  ldk+48(FP), CX
+	SHLQ  $0x02, CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+dim1:
+	PREFETCHT0   (SI)
+	ADDQ         $0x00000040, SI
+	VBROADCASTSS (AX), Y2
 	VMOVUPS      (BX), Y3
 	VMOVUPS      32(BX), Y4
 	VFMADD231PS  Y3, Y2, Y0
 	VFMADD231PS  Y4, Y2, Y1
 	ADDQ         $0x40, BX
-	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
 	DECQ         DX
-	JNE          dim
-	VBROADCASTSS scale+24(FP), Y2
+	JNE          dim1
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	VBROADCASTSS scale+64(FP), Y2
 	VMULPS       Y2, Y0, Y0
 	VMOVUPS      Y0, (AX)
 	VMULPS       Y2, Y1, Y1
@@ -13357,91 +13427,615 @@ dim:
 	VZEROUPPER
 	RET
 
-// func dotPage4F32(out *float32, q *float32, dim int, scale float32, k0 *float32, k1 *float32, k2 *float32, k3 *float32)
-// Requires: AVX, FMA3
-TEXT ·dotPage4F32(SB), NOSPLIT, $0-64
-	MOVQ   out+0(FP), AX
-	MOVQ   q+8(FP), CX
-	MOVQ   dim+16(FP), DX
-	MOVQ   k0+32(FP), BX
-	MOVQ   k1+40(FP), SI
-	MOVQ   k2+48(FP), DI
-	MOVQ   k3+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
+heads2:
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	MOVQ  ldk+48(FP), DI
+	SHLQ  $0x02, DI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
 
-dim:
-	VBROADCASTSS (CX), Y8
+dim2:
+	PREFETCHT0   (SI)
+	PREFETCHT0   64(SI)
+	ADDQ         $0x00000080, SI
+	VBROADCASTSS (AX), Y4
+	VMOVUPS      (BX), Y5
+	VMOVUPS      32(BX), Y6
+	VFMADD231PS  Y5, Y4, Y0
+	VFMADD231PS  Y6, Y4, Y1
+	VBROADCASTSS (AX)(CX*1), Y4
+	VMOVUPS      (BX)(DI*1), Y5
+	VMOVUPS      32(BX)(DI*1), Y6
+	VFMADD231PS  Y5, Y4, Y2
+	VFMADD231PS  Y6, Y4, Y3
+	ADDQ         $0x40, BX
+	ADDQ         $0x04, AX
+	DECQ         DX
+	JNE          dim2
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	VBROADCASTSS scale+64(FP), Y4
+	VMULPS       Y4, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPS       Y4, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VMULPS       Y4, Y2, Y2
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMULPS       Y4, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VZEROUPPER
+	RET
+
+heads3:
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	MOVQ  ldk+48(FP), DI
+	SHLQ  $0x02, DI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+
+dim3:
+	PREFETCHT0   (SI)
+	PREFETCHT0   64(SI)
+	PREFETCHT0   128(SI)
+	ADDQ         $0x000000c0, SI
+	VBROADCASTSS (AX), Y6
+	VMOVUPS      (BX), Y7
+	VMOVUPS      32(BX), Y8
+	VFMADD231PS  Y7, Y6, Y0
+	VFMADD231PS  Y8, Y6, Y1
+	VBROADCASTSS (AX)(CX*1), Y6
+	VMOVUPS      (BX)(DI*1), Y7
+	VMOVUPS      32(BX)(DI*1), Y8
+	VFMADD231PS  Y7, Y6, Y2
+	VFMADD231PS  Y8, Y6, Y3
+	VBROADCASTSS (AX)(CX*2), Y6
+	VMOVUPS      (BX)(DI*2), Y7
+	VMOVUPS      32(BX)(DI*2), Y8
+	VFMADD231PS  Y7, Y6, Y4
+	VFMADD231PS  Y8, Y6, Y5
+	ADDQ         $0x40, BX
+	ADDQ         $0x04, AX
+	DECQ         DX
+	JNE          dim3
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	VBROADCASTSS scale+64(FP), Y6
+	VMULPS       Y6, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPS       Y6, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VMULPS       Y6, Y2, Y2
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMULPS       Y6, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMULPS       Y6, Y4, Y4
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMULPS       Y6, Y5, Y5
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VZEROUPPER
+	RET
+
+heads4:
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	LEAQ  (CX)(CX*2), DI
+	ADDQ  AX, DI
+	MOVQ  ldk+48(FP), R8
+	SHLQ  $0x02, R8
+	LEAQ  (R8)(R8*2), R9
+	ADDQ  BX, R9
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+dim4:
+	PREFETCHT0   (SI)
+	PREFETCHT0   64(SI)
+	PREFETCHT0   128(SI)
+	PREFETCHT0   192(SI)
+	ADDQ         $0x00000100, SI
+	VBROADCASTSS (AX), Y8
 	VMOVUPS      (BX), Y9
 	VMOVUPS      32(BX), Y10
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y1
-	ADDQ         $0x40, BX
-	VMOVUPS      (SI), Y9
-	VMOVUPS      32(SI), Y10
+	VBROADCASTSS (AX)(CX*1), Y8
+	VMOVUPS      (BX)(R8*1), Y9
+	VMOVUPS      32(BX)(R8*1), Y10
 	VFMADD231PS  Y9, Y8, Y2
 	VFMADD231PS  Y10, Y8, Y3
-	ADDQ         $0x40, SI
-	VMOVUPS      (DI), Y9
-	VMOVUPS      32(DI), Y10
+	VBROADCASTSS (AX)(CX*2), Y8
+	VMOVUPS      (BX)(R8*2), Y9
+	VMOVUPS      32(BX)(R8*2), Y10
 	VFMADD231PS  Y9, Y8, Y4
 	VFMADD231PS  Y10, Y8, Y5
-	ADDQ         $0x40, DI
-	VMOVUPS      (R8), Y9
-	VMOVUPS      32(R8), Y10
+	VBROADCASTSS (DI), Y8
+	VMOVUPS      (R9), Y9
+	VMOVUPS      32(R9), Y10
 	VFMADD231PS  Y9, Y8, Y6
 	VFMADD231PS  Y10, Y8, Y7
-	ADDQ         $0x40, R8
-	ADDQ         $0x04, CX
+	ADDQ         $0x40, BX
+	ADDQ         $0x40, R9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	DECQ         DX
-	JNE          dim
-	VBROADCASTSS scale+24(FP), Y8
+	JNE          dim4
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	ADDQ         AX, DX
+	VBROADCASTSS scale+64(FP), Y8
 	VMULPS       Y8, Y0, Y0
 	VMOVUPS      Y0, (AX)
 	VMULPS       Y8, Y1, Y1
 	VMOVUPS      Y1, 32(AX)
 	VMULPS       Y8, Y2, Y2
-	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
 	VMULPS       Y8, Y3, Y3
-	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y3, 32(AX)(CX*1)
 	VMULPS       Y8, Y4, Y4
-	VMOVUPS      Y4, 128(AX)
+	VMOVUPS      Y4, (AX)(CX*2)
 	VMULPS       Y8, Y5, Y5
-	VMOVUPS      Y5, 160(AX)
+	VMOVUPS      Y5, 32(AX)(CX*2)
 	VMULPS       Y8, Y6, Y6
-	VMOVUPS      Y6, 192(AX)
+	VMOVUPS      Y6, (DX)
 	VMULPS       Y8, Y7, Y7
-	VMOVUPS      Y7, 224(AX)
+	VMOVUPS      Y7, 32(DX)
 	VZEROUPPER
 	RET
 
-// func dotPage1F16(out *float32, q *float32, dim int, scale float32, k0 *uint16)
-// Requires: AVX, F16C, FMA3
-TEXT ·dotPage1F16(SB), NOSPLIT, $0-40
-	MOVQ   out+0(FP), AX
-	MOVQ   q+8(FP), CX
-	MOVQ   dim+16(FP), DX
-	MOVQ   k0+32(FP), BX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
+// func addValuesF32(acc *float32, width int, w *float32, ldw int, rows int, v *float32, next *float32, n int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·addValuesF32(SB), NOSPLIT, $0-64
+	MOVQ   n+56(FP), AX
+	CMPQ   AX, $0x01
+	JNE    four
+	MOVQ   acc+0(FP), AX
+	MOVQ   width+8(FP), CX
+	MOVQ   v+40(FP), DX
+	MOVQ   next+48(FP), BX
+	MOVQ   ldw+24(FP), R8
+	SUBQ   DX, BX
+	IMUL3Q $0x04, CX, SI
+	MOVQ   CX, DI
+	SHLQ   $0x02, DI
+	SHLQ   $0x02, R8
 
-dim:
-	VBROADCASTSS (CX), Y2
+strip1x8:
+	CMPQ    CX, $0x40
+	JL      done1x8
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
+
+row1x8:
+	PREFETCHT0   (DI)(BX*1)
+	PREFETCHT0   64(DI)(BX*1)
+	PREFETCHT0   128(DI)(BX*1)
+	PREFETCHT0   192(DI)(BX*1)
+	VBROADCASTSS (R8), Y8
+	VMOVUPS      (DI), Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VMOVUPS      32(DI), Y9
+	VFMADD231PS  Y9, Y8, Y1
+	VMOVUPS      64(DI), Y9
+	VFMADD231PS  Y9, Y8, Y2
+	VMOVUPS      96(DI), Y9
+	VFMADD231PS  Y9, Y8, Y3
+	VMOVUPS      128(DI), Y9
+	VFMADD231PS  Y9, Y8, Y4
+	VMOVUPS      160(DI), Y9
+	VFMADD231PS  Y9, Y8, Y5
+	VMOVUPS      192(DI), Y9
+	VFMADD231PS  Y9, Y8, Y6
+	VMOVUPS      224(DI), Y9
+	VFMADD231PS  Y9, Y8, Y7
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x8
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, 128(AX)
+	VMOVUPS      Y5, 160(AX)
+	VMOVUPS      Y6, 192(AX)
+	VMOVUPS      Y7, 224(AX)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000100, DX
+	SUBQ         $0x40, CX
+	JMP          strip1x8
+
+done1x8:
+strip1x6:
+	CMPQ    CX, $0x30
+	JL      done1x6
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
+
+row1x6:
+	PREFETCHT0   (DI)(BX*1)
+	PREFETCHT0   64(DI)(BX*1)
+	PREFETCHT0   128(DI)(BX*1)
+	VBROADCASTSS (R8), Y6
+	VMOVUPS      (DI), Y7
+	VFMADD231PS  Y7, Y6, Y0
+	VMOVUPS      32(DI), Y7
+	VFMADD231PS  Y7, Y6, Y1
+	VMOVUPS      64(DI), Y7
+	VFMADD231PS  Y7, Y6, Y2
+	VMOVUPS      96(DI), Y7
+	VFMADD231PS  Y7, Y6, Y3
+	VMOVUPS      128(DI), Y7
+	VFMADD231PS  Y7, Y6, Y4
+	VMOVUPS      160(DI), Y7
+	VFMADD231PS  Y7, Y6, Y5
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x6
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, 128(AX)
+	VMOVUPS      Y5, 160(AX)
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x000000c0, DX
+	SUBQ         $0x30, CX
+	JMP          strip1x6
+
+done1x6:
+strip1x4:
+	CMPQ    CX, $0x20
+	JL      done1x4
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
+
+row1x4:
+	PREFETCHT0   (DI)(BX*1)
+	PREFETCHT0   64(DI)(BX*1)
+	VBROADCASTSS (R8), Y4
+	VMOVUPS      (DI), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVUPS      32(DI), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVUPS      64(DI), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVUPS      96(DI), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x4
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, DX
+	SUBQ         $0x20, CX
+	JMP          strip1x4
+
+done1x4:
+strip1x2:
+	CMPQ    CX, $0x10
+	JL      done1x2
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
+
+row1x2:
+	PREFETCHT0   (DI)(BX*1)
+	VBROADCASTSS (R8), Y2
+	VMOVUPS      (DI), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VMOVUPS      32(DI), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x2
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x10, CX
+	JMP          strip1x2
+
+done1x2:
+strip1x1:
+	CMPQ    CX, $0x08
+	JL      done1x1
+	VMOVUPS (AX), Y0
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
+
+row1x1:
+	PREFETCHT0   (DI)(BX*1)
+	VBROADCASTSS (R8), Y1
+	VMOVUPS      (DI), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x1
+	VMOVUPS      Y0, (AX)
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x08, CX
+	JMP          strip1x1
+
+done1x1:
+	VZEROUPPER
+	RET
+
+four:
+	MOVQ   acc+0(FP), AX
+	MOVQ   width+8(FP), CX
+	MOVQ   v+40(FP), DX
+	MOVQ   next+48(FP), BX
+	MOVQ   ldw+24(FP), R8
+	SUBQ   DX, BX
+	IMUL3Q $0x04, CX, SI
+	MOVQ   CX, DI
+	SHLQ   $0x02, DI
+	SHLQ   $0x02, R8
+	LEAQ   (DI)(DI*2), R9
+	ADDQ   AX, R9
+
+strip4x2:
+	CMPQ    CX, $0x10
+	JL      done4x2
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS (AX)(DI*1), Y2
+	VMOVUPS 32(AX)(DI*1), Y3
+	VMOVUPS (AX)(DI*2), Y4
+	VMOVUPS 32(AX)(DI*2), Y5
+	VMOVUPS (R9), Y6
+	VMOVUPS 32(R9), Y7
+	MOVQ    w+16(FP), R11
+	MOVQ    rows+32(FP), R12
+	MOVQ    DX, R10
+	LEAQ    (R8)(R8*2), R13
+	ADDQ    R11, R13
+
+row4x2:
+	PREFETCHT0   (R10)(BX*1)
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
+	VBROADCASTSS (R11), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (R11)(R8*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (R11)(R8*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (R13), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         SI, R10
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R13
+	DECQ         R12
+	JNE          row4x2
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(DI*1)
+	VMOVUPS      Y3, 32(AX)(DI*1)
+	VMOVUPS      Y4, (AX)(DI*2)
+	VMOVUPS      Y5, 32(AX)(DI*2)
+	VMOVUPS      Y6, (R9)
+	VMOVUPS      Y7, 32(R9)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x10, CX
+	JMP          strip4x2
+
+done4x2:
+strip4x1:
+	CMPQ    CX, $0x08
+	JL      done4x1
+	VMOVUPS (AX), Y0
+	VMOVUPS (AX)(DI*1), Y1
+	VMOVUPS (AX)(DI*2), Y2
+	VMOVUPS (R9), Y3
+	MOVQ    w+16(FP), R11
+	MOVQ    rows+32(FP), R12
+	MOVQ    DX, R10
+	LEAQ    (R8)(R8*2), R13
+	ADDQ    R11, R13
+
+row4x1:
+	PREFETCHT0   (R10)(BX*1)
+	VMOVUPS      (R10), Y4
+	VBROADCASTSS (R11), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (R11)(R8*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (R11)(R8*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (R13), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         SI, R10
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R13
+	DECQ         R12
+	JNE          row4x1
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, (AX)(DI*1)
+	VMOVUPS      Y2, (AX)(DI*2)
+	VMOVUPS      Y3, (R9)
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x08, CX
+	JMP          strip4x1
+
+done4x1:
+	VZEROUPPER
+	RET
+
+// func dotHeadsF16(out *float32, ldo int, q *float32, ldq int, dim int, k *uint16, ldk int, next *uint16, scale float32, n int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotHeadsF16(SB), NOSPLIT, $0-80
+	MOVQ  n+72(FP), AX
+	CMPQ  AX, $0x01
+	JE    heads1
+	CMPQ  AX, $0x02
+	JE    heads2
+	CMPQ  AX, $0x03
+	JE    heads3
+	CMPQ  AX, $0x04
+	JE    heads4
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	LEAQ  (CX)(CX*2), DI
+	ADDQ  AX, DI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+dimShared:
+	PREFETCHT0   (SI)
+	ADDQ         $0x00000020, SI
+	VCVTPH2PS    (BX), Y8
+	VCVTPH2PS    16(BX), Y9
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (AX)(CX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (AX)(CX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (DI), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         DX
+	JNE          dimShared
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	ADDQ         AX, DX
+	VBROADCASTSS scale+64(FP), Y8
+	VMULPS       Y8, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPS       Y8, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VMULPS       Y8, Y2, Y2
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMULPS       Y8, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMULPS       Y8, Y4, Y4
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMULPS       Y8, Y5, Y5
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMULPS       Y8, Y6, Y6
+	VMOVUPS      Y6, (DX)
+	VMULPS       Y8, Y7, Y7
+	VMOVUPS      Y7, 32(DX)
+	VZEROUPPER
+	RET
+
+heads1:
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	MOVQ  ldk+48(FP), CX
+	SHLQ  $0x01, CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+dim1:
+	PREFETCHT0   (SI)
+	ADDQ         $0x00000020, SI
+	VBROADCASTSS (AX), Y2
 	VCVTPH2PS    (BX), Y3
 	VCVTPH2PS    16(BX), Y4
 	VFMADD231PS  Y3, Y2, Y0
 	VFMADD231PS  Y4, Y2, Y1
 	ADDQ         $0x20, BX
-	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
 	DECQ         DX
-	JNE          dim
-	VBROADCASTSS scale+24(FP), Y2
+	JNE          dim1
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	VBROADCASTSS scale+64(FP), Y2
 	VMULPS       Y2, Y0, Y0
 	VMOVUPS      Y0, (AX)
 	VMULPS       Y2, Y1, Y1
@@ -13449,83 +14043,207 @@ dim:
 	VZEROUPPER
 	RET
 
-// func dotPage4F16(out *float32, q *float32, dim int, scale float32, k0 *uint16, k1 *uint16, k2 *uint16, k3 *uint16)
-// Requires: AVX, F16C, FMA3
-TEXT ·dotPage4F16(SB), NOSPLIT, $0-64
-	MOVQ   out+0(FP), AX
-	MOVQ   q+8(FP), CX
-	MOVQ   dim+16(FP), DX
-	MOVQ   k0+32(FP), BX
-	MOVQ   k1+40(FP), SI
-	MOVQ   k2+48(FP), DI
-	MOVQ   k3+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
+heads2:
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	MOVQ  ldk+48(FP), DI
+	SHLQ  $0x01, DI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
 
-dim:
-	VBROADCASTSS (CX), Y8
+dim2:
+	PREFETCHT0   (SI)
+	ADDQ         $0x00000040, SI
+	VBROADCASTSS (AX), Y4
+	VCVTPH2PS    (BX), Y5
+	VCVTPH2PS    16(BX), Y6
+	VFMADD231PS  Y5, Y4, Y0
+	VFMADD231PS  Y6, Y4, Y1
+	VBROADCASTSS (AX)(CX*1), Y4
+	VCVTPH2PS    (BX)(DI*1), Y5
+	VCVTPH2PS    16(BX)(DI*1), Y6
+	VFMADD231PS  Y5, Y4, Y2
+	VFMADD231PS  Y6, Y4, Y3
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, AX
+	DECQ         DX
+	JNE          dim2
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	VBROADCASTSS scale+64(FP), Y4
+	VMULPS       Y4, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPS       Y4, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VMULPS       Y4, Y2, Y2
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMULPS       Y4, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VZEROUPPER
+	RET
+
+heads3:
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	MOVQ  ldk+48(FP), DI
+	SHLQ  $0x01, DI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+
+dim3:
+	PREFETCHT0   (SI)
+	PREFETCHT0   64(SI)
+	ADDQ         $0x00000060, SI
+	VBROADCASTSS (AX), Y6
+	VCVTPH2PS    (BX), Y7
+	VCVTPH2PS    16(BX), Y8
+	VFMADD231PS  Y7, Y6, Y0
+	VFMADD231PS  Y8, Y6, Y1
+	VBROADCASTSS (AX)(CX*1), Y6
+	VCVTPH2PS    (BX)(DI*1), Y7
+	VCVTPH2PS    16(BX)(DI*1), Y8
+	VFMADD231PS  Y7, Y6, Y2
+	VFMADD231PS  Y8, Y6, Y3
+	VBROADCASTSS (AX)(CX*2), Y6
+	VCVTPH2PS    (BX)(DI*2), Y7
+	VCVTPH2PS    16(BX)(DI*2), Y8
+	VFMADD231PS  Y7, Y6, Y4
+	VFMADD231PS  Y8, Y6, Y5
+	ADDQ         $0x20, BX
+	ADDQ         $0x04, AX
+	DECQ         DX
+	JNE          dim3
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	VBROADCASTSS scale+64(FP), Y6
+	VMULPS       Y6, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPS       Y6, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VMULPS       Y6, Y2, Y2
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMULPS       Y6, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMULPS       Y6, Y4, Y4
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMULPS       Y6, Y5, Y5
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VZEROUPPER
+	RET
+
+heads4:
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	LEAQ  (CX)(CX*2), DI
+	ADDQ  AX, DI
+	MOVQ  ldk+48(FP), R8
+	SHLQ  $0x01, R8
+	LEAQ  (R8)(R8*2), R9
+	ADDQ  BX, R9
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+dim4:
+	PREFETCHT0   (SI)
+	PREFETCHT0   64(SI)
+	ADDQ         $0x00000080, SI
+	VBROADCASTSS (AX), Y8
 	VCVTPH2PS    (BX), Y9
 	VCVTPH2PS    16(BX), Y10
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y1
-	ADDQ         $0x20, BX
-	VCVTPH2PS    (SI), Y9
-	VCVTPH2PS    16(SI), Y10
+	VBROADCASTSS (AX)(CX*1), Y8
+	VCVTPH2PS    (BX)(R8*1), Y9
+	VCVTPH2PS    16(BX)(R8*1), Y10
 	VFMADD231PS  Y9, Y8, Y2
 	VFMADD231PS  Y10, Y8, Y3
-	ADDQ         $0x20, SI
-	VCVTPH2PS    (DI), Y9
-	VCVTPH2PS    16(DI), Y10
+	VBROADCASTSS (AX)(CX*2), Y8
+	VCVTPH2PS    (BX)(R8*2), Y9
+	VCVTPH2PS    16(BX)(R8*2), Y10
 	VFMADD231PS  Y9, Y8, Y4
 	VFMADD231PS  Y10, Y8, Y5
-	ADDQ         $0x20, DI
-	VCVTPH2PS    (R8), Y9
-	VCVTPH2PS    16(R8), Y10
+	VBROADCASTSS (DI), Y8
+	VCVTPH2PS    (R9), Y9
+	VCVTPH2PS    16(R9), Y10
 	VFMADD231PS  Y9, Y8, Y6
 	VFMADD231PS  Y10, Y8, Y7
-	ADDQ         $0x20, R8
-	ADDQ         $0x04, CX
+	ADDQ         $0x20, BX
+	ADDQ         $0x20, R9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
 	DECQ         DX
-	JNE          dim
-	VBROADCASTSS scale+24(FP), Y8
+	JNE          dim4
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	ADDQ         AX, DX
+	VBROADCASTSS scale+64(FP), Y8
 	VMULPS       Y8, Y0, Y0
 	VMOVUPS      Y0, (AX)
 	VMULPS       Y8, Y1, Y1
 	VMOVUPS      Y1, 32(AX)
 	VMULPS       Y8, Y2, Y2
-	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
 	VMULPS       Y8, Y3, Y3
-	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y3, 32(AX)(CX*1)
 	VMULPS       Y8, Y4, Y4
-	VMOVUPS      Y4, 128(AX)
+	VMOVUPS      Y4, (AX)(CX*2)
 	VMULPS       Y8, Y5, Y5
-	VMOVUPS      Y5, 160(AX)
+	VMOVUPS      Y5, 32(AX)(CX*2)
 	VMULPS       Y8, Y6, Y6
-	VMOVUPS      Y6, 192(AX)
+	VMOVUPS      Y6, (DX)
 	VMULPS       Y8, Y7, Y7
-	VMOVUPS      Y7, 224(AX)
+	VMOVUPS      Y7, 32(DX)
 	VZEROUPPER
 	RET
 
-// func addValuesF32AVX2(acc *float32, width int, w *float32, rows int, v *float32)
-// Requires: AVX, FMA3
-TEXT ·addValuesF32AVX2(SB), NOSPLIT, $0-40
+// func addValuesF16(acc *float32, width int, w *float32, ldw int, rows int, v *uint16, next *uint16, n int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·addValuesF16(SB), NOSPLIT, $0-64
+	MOVQ   n+56(FP), AX
+	CMPQ   AX, $0x01
+	JNE    four
 	MOVQ   acc+0(FP), AX
 	MOVQ   width+8(FP), CX
-	MOVQ   w+16(FP), DX
-	MOVQ   rows+24(FP), BX
-	MOVQ   v+32(FP), SI
-	IMUL3Q $0x04, CX, DI
+	MOVQ   v+40(FP), DX
+	MOVQ   next+48(FP), BX
+	MOVQ   ldw+24(FP), R8
+	SUBQ   DX, BX
+	IMUL3Q $0x02, CX, SI
+	MOVQ   CX, DI
+	SHLQ   $0x02, DI
+	SHLQ   $0x02, R8
 
-strip8:
+strip1x8:
 	CMPQ    CX, $0x40
-	JL      done8
+	JL      done1x8
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS 64(AX), Y2
@@ -13534,32 +14252,34 @@ strip8:
 	VMOVUPS 160(AX), Y5
 	VMOVUPS 192(AX), Y6
 	VMOVUPS 224(AX), Y7
-	MOVQ    SI, R8
-	MOVQ    DX, R9
-	MOVQ    BX, R10
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
 
-row8:
-	VBROADCASTSS (R9), Y8
-	VMOVUPS      (R8), Y9
+row1x8:
+	PREFETCHT0   (DI)(BX*1)
+	PREFETCHT0   64(DI)(BX*1)
+	VBROADCASTSS (R8), Y8
+	VCVTPH2PS    (DI), Y9
 	VFMADD231PS  Y9, Y8, Y0
-	VMOVUPS      32(R8), Y9
+	VCVTPH2PS    16(DI), Y9
 	VFMADD231PS  Y9, Y8, Y1
-	VMOVUPS      64(R8), Y9
+	VCVTPH2PS    32(DI), Y9
 	VFMADD231PS  Y9, Y8, Y2
-	VMOVUPS      96(R8), Y9
+	VCVTPH2PS    48(DI), Y9
 	VFMADD231PS  Y9, Y8, Y3
-	VMOVUPS      128(R8), Y9
+	VCVTPH2PS    64(DI), Y9
 	VFMADD231PS  Y9, Y8, Y4
-	VMOVUPS      160(R8), Y9
+	VCVTPH2PS    80(DI), Y9
 	VFMADD231PS  Y9, Y8, Y5
-	VMOVUPS      192(R8), Y9
+	VCVTPH2PS    96(DI), Y9
 	VFMADD231PS  Y9, Y8, Y6
-	VMOVUPS      224(R8), Y9
+	VCVTPH2PS    112(DI), Y9
 	VFMADD231PS  Y9, Y8, Y7
-	ADDQ         DI, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNE          row8
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x8
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, 64(AX)
@@ -13569,245 +14289,1053 @@ row8:
 	VMOVUPS      Y6, 192(AX)
 	VMOVUPS      Y7, 224(AX)
 	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000080, DX
 	SUBQ         $0x40, CX
-	JMP          strip8
+	JMP          strip1x8
 
-done8:
-strip4:
-	CMPQ    CX, $0x20
-	JL      done4
+done1x8:
+strip1x6:
+	CMPQ    CX, $0x30
+	JL      done1x6
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	VMOVUPS 64(AX), Y2
 	VMOVUPS 96(AX), Y3
-	MOVQ    SI, R8
-	MOVQ    DX, R9
-	MOVQ    BX, R10
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
 
-row4:
-	VBROADCASTSS (R9), Y4
-	VMOVUPS      (R8), Y5
+row1x6:
+	PREFETCHT0   (DI)(BX*1)
+	PREFETCHT0   64(DI)(BX*1)
+	VBROADCASTSS (R8), Y6
+	VCVTPH2PS    (DI), Y7
+	VFMADD231PS  Y7, Y6, Y0
+	VCVTPH2PS    16(DI), Y7
+	VFMADD231PS  Y7, Y6, Y1
+	VCVTPH2PS    32(DI), Y7
+	VFMADD231PS  Y7, Y6, Y2
+	VCVTPH2PS    48(DI), Y7
+	VFMADD231PS  Y7, Y6, Y3
+	VCVTPH2PS    64(DI), Y7
+	VFMADD231PS  Y7, Y6, Y4
+	VCVTPH2PS    80(DI), Y7
+	VFMADD231PS  Y7, Y6, Y5
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x6
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, 128(AX)
+	VMOVUPS      Y5, 160(AX)
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000060, DX
+	SUBQ         $0x30, CX
+	JMP          strip1x6
+
+done1x6:
+strip1x4:
+	CMPQ    CX, $0x20
+	JL      done1x4
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
+
+row1x4:
+	PREFETCHT0   (DI)(BX*1)
+	VBROADCASTSS (R8), Y4
+	VCVTPH2PS    (DI), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VMOVUPS      32(R8), Y5
+	VCVTPH2PS    16(DI), Y5
 	VFMADD231PS  Y5, Y4, Y1
-	VMOVUPS      64(R8), Y5
+	VCVTPH2PS    32(DI), Y5
 	VFMADD231PS  Y5, Y4, Y2
-	VMOVUPS      96(R8), Y5
+	VCVTPH2PS    48(DI), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         DI, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNE          row4
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x4
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, 64(AX)
 	VMOVUPS      Y3, 96(AX)
 	ADDQ         $0x00000080, AX
-	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000040, DX
 	SUBQ         $0x20, CX
-	JMP          strip4
+	JMP          strip1x4
 
-done4:
-strip2:
+done1x4:
+strip1x2:
 	CMPQ    CX, $0x10
-	JL      done2
+	JL      done1x2
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
-	MOVQ    SI, R8
-	MOVQ    DX, R9
-	MOVQ    BX, R10
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
 
-row2:
-	VBROADCASTSS (R9), Y2
-	VMOVUPS      (R8), Y3
+row1x2:
+	PREFETCHT0   (DI)(BX*1)
+	VBROADCASTSS (R8), Y2
+	VCVTPH2PS    (DI), Y3
 	VFMADD231PS  Y3, Y2, Y0
-	VMOVUPS      32(R8), Y3
+	VCVTPH2PS    16(DI), Y3
 	VFMADD231PS  Y3, Y2, Y1
-	ADDQ         DI, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNE          row2
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	ADDQ         $0x00000040, AX
-	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000020, DX
 	SUBQ         $0x10, CX
-	JMP          strip2
+	JMP          strip1x2
 
-done2:
-strip1:
+done1x2:
+strip1x1:
 	CMPQ    CX, $0x08
-	JL      done1
+	JL      done1x1
 	VMOVUPS (AX), Y0
-	MOVQ    SI, R8
-	MOVQ    DX, R9
-	MOVQ    BX, R10
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
 
-row1:
-	VBROADCASTSS (R9), Y1
-	VMOVUPS      (R8), Y2
+row1x1:
+	PREFETCHT0   (DI)(BX*1)
+	VBROADCASTSS (R8), Y1
+	VCVTPH2PS    (DI), Y2
 	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         DI, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNE          row1
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x1
 	VMOVUPS      Y0, (AX)
 	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000010, DX
 	SUBQ         $0x08, CX
-	JMP          strip1
+	JMP          strip1x1
 
-done1:
+done1x1:
 	VZEROUPPER
 	RET
 
-// func addValuesF16AVX2(acc *float32, width int, w *float32, rows int, v *uint16)
-// Requires: AVX, F16C, FMA3
-TEXT ·addValuesF16AVX2(SB), NOSPLIT, $0-40
+four:
 	MOVQ   acc+0(FP), AX
 	MOVQ   width+8(FP), CX
-	MOVQ   w+16(FP), DX
-	MOVQ   rows+24(FP), BX
-	MOVQ   v+32(FP), SI
-	IMUL3Q $0x02, CX, DI
+	MOVQ   v+40(FP), DX
+	MOVQ   next+48(FP), BX
+	MOVQ   ldw+24(FP), R8
+	SUBQ   DX, BX
+	IMUL3Q $0x02, CX, SI
+	MOVQ   CX, DI
+	SHLQ   $0x02, DI
+	SHLQ   $0x02, R8
+	LEAQ   (DI)(DI*2), R9
+	ADDQ   AX, R9
 
-strip8:
-	CMPQ    CX, $0x40
-	JL      done8
-	VMOVUPS (AX), Y0
-	VMOVUPS 32(AX), Y1
-	VMOVUPS 64(AX), Y2
-	VMOVUPS 96(AX), Y3
-	VMOVUPS 128(AX), Y4
-	VMOVUPS 160(AX), Y5
-	VMOVUPS 192(AX), Y6
-	VMOVUPS 224(AX), Y7
-	MOVQ    SI, R8
-	MOVQ    DX, R9
-	MOVQ    BX, R10
-
-row8:
-	VBROADCASTSS (R9), Y8
-	VCVTPH2PS    (R8), Y9
-	VFMADD231PS  Y9, Y8, Y0
-	VCVTPH2PS    16(R8), Y9
-	VFMADD231PS  Y9, Y8, Y1
-	VCVTPH2PS    32(R8), Y9
-	VFMADD231PS  Y9, Y8, Y2
-	VCVTPH2PS    48(R8), Y9
-	VFMADD231PS  Y9, Y8, Y3
-	VCVTPH2PS    64(R8), Y9
-	VFMADD231PS  Y9, Y8, Y4
-	VCVTPH2PS    80(R8), Y9
-	VFMADD231PS  Y9, Y8, Y5
-	VCVTPH2PS    96(R8), Y9
-	VFMADD231PS  Y9, Y8, Y6
-	VCVTPH2PS    112(R8), Y9
-	VFMADD231PS  Y9, Y8, Y7
-	ADDQ         DI, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNE          row8
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	VMOVUPS      Y2, 64(AX)
-	VMOVUPS      Y3, 96(AX)
-	VMOVUPS      Y4, 128(AX)
-	VMOVUPS      Y5, 160(AX)
-	VMOVUPS      Y6, 192(AX)
-	VMOVUPS      Y7, 224(AX)
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000080, SI
-	SUBQ         $0x40, CX
-	JMP          strip8
-
-done8:
-strip4:
-	CMPQ    CX, $0x20
-	JL      done4
-	VMOVUPS (AX), Y0
-	VMOVUPS 32(AX), Y1
-	VMOVUPS 64(AX), Y2
-	VMOVUPS 96(AX), Y3
-	MOVQ    SI, R8
-	MOVQ    DX, R9
-	MOVQ    BX, R10
-
-row4:
-	VBROADCASTSS (R9), Y4
-	VCVTPH2PS    (R8), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VCVTPH2PS    16(R8), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VCVTPH2PS    32(R8), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VCVTPH2PS    48(R8), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         DI, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNE          row4
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	VMOVUPS      Y2, 64(AX)
-	VMOVUPS      Y3, 96(AX)
-	ADDQ         $0x00000080, AX
-	ADDQ         $0x00000040, SI
-	SUBQ         $0x20, CX
-	JMP          strip4
-
-done4:
-strip2:
+strip4x2:
 	CMPQ    CX, $0x10
-	JL      done2
+	JL      done4x2
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
-	MOVQ    SI, R8
-	MOVQ    DX, R9
-	MOVQ    BX, R10
+	VMOVUPS (AX)(DI*1), Y2
+	VMOVUPS 32(AX)(DI*1), Y3
+	VMOVUPS (AX)(DI*2), Y4
+	VMOVUPS 32(AX)(DI*2), Y5
+	VMOVUPS (R9), Y6
+	VMOVUPS 32(R9), Y7
+	MOVQ    w+16(FP), R11
+	MOVQ    rows+32(FP), R12
+	MOVQ    DX, R10
+	LEAQ    (R8)(R8*2), R13
+	ADDQ    R11, R13
 
-row2:
-	VBROADCASTSS (R9), Y2
-	VCVTPH2PS    (R8), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VCVTPH2PS    16(R8), Y3
-	VFMADD231PS  Y3, Y2, Y1
-	ADDQ         DI, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNE          row2
+row4x2:
+	PREFETCHT0   (R10)(BX*1)
+	VCVTPH2PS    (R10), Y8
+	VCVTPH2PS    16(R10), Y9
+	VBROADCASTSS (R11), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (R11)(R8*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (R11)(R8*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (R13), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         SI, R10
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R13
+	DECQ         R12
+	JNE          row4x2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(DI*1)
+	VMOVUPS      Y3, 32(AX)(DI*1)
+	VMOVUPS      Y4, (AX)(DI*2)
+	VMOVUPS      Y5, 32(AX)(DI*2)
+	VMOVUPS      Y6, (R9)
+	VMOVUPS      Y7, 32(R9)
 	ADDQ         $0x00000040, AX
-	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000020, DX
 	SUBQ         $0x10, CX
-	JMP          strip2
+	JMP          strip4x2
 
-done2:
-strip1:
+done4x2:
+strip4x1:
 	CMPQ    CX, $0x08
-	JL      done1
+	JL      done4x1
 	VMOVUPS (AX), Y0
-	MOVQ    SI, R8
-	MOVQ    DX, R9
-	MOVQ    BX, R10
+	VMOVUPS (AX)(DI*1), Y1
+	VMOVUPS (AX)(DI*2), Y2
+	VMOVUPS (R9), Y3
+	MOVQ    w+16(FP), R11
+	MOVQ    rows+32(FP), R12
+	MOVQ    DX, R10
+	LEAQ    (R8)(R8*2), R13
+	ADDQ    R11, R13
 
-row1:
-	VBROADCASTSS (R9), Y1
-	VCVTPH2PS    (R8), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         DI, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNE          row1
+row4x1:
+	PREFETCHT0   (R10)(BX*1)
+	VCVTPH2PS    (R10), Y4
+	VBROADCASTSS (R11), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (R11)(R8*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (R11)(R8*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (R13), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         SI, R10
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R13
+	DECQ         R12
+	JNE          row4x1
 	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, (AX)(DI*1)
+	VMOVUPS      Y2, (AX)(DI*2)
+	VMOVUPS      Y3, (R9)
 	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000010, DX
+	SUBQ         $0x08, CX
+	JMP          strip4x1
+
+done4x1:
+	VZEROUPPER
+	RET
+
+// func dotHeadsQ8(out *float32, ldo int, q *float32, ldq int, dim int, k *int8, ldk int, next *int8, scale float32, n int, s *float32)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·dotHeadsQ8(SB), NOSPLIT, $0-88
+	MOVQ  n+72(FP), AX
+	CMPQ  AX, $0x01
+	JE    heads1
+	CMPQ  AX, $0x02
+	JE    heads2
+	CMPQ  AX, $0x03
+	JE    heads3
+	CMPQ  AX, $0x04
+	JE    heads4
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	LEAQ  (CX)(CX*2), DI
+	ADDQ  AX, DI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+dimShared:
+	PREFETCHT0   (SI)
 	ADDQ         $0x00000010, SI
-	SUBQ         $0x08, CX
-	JMP          strip1
+	VPMOVSXBD    (BX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    8(BX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (AX)(CX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (AX)(CX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (DI), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         DX
+	JNE          dimShared
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	ADDQ         AX, DX
+	VBROADCASTSS scale+64(FP), Y8
+	MOVQ         s+80(FP), BX
+	XORQ         SI, SI
+	VMULPS       (BX), Y8, Y9
+	VMULPS       Y9, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPS       32(BX), Y8, Y0
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         SI, BX
+	VMULPS       (BX), Y8, Y0
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMULPS       32(BX), Y8, Y0
+	VMULPS       Y0, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	ADDQ         SI, BX
+	VMULPS       (BX), Y8, Y0
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMULPS       32(BX), Y8, Y0
+	VMULPS       Y0, Y5, Y5
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	ADDQ         SI, BX
+	VMULPS       (BX), Y8, Y0
+	VMULPS       Y0, Y6, Y6
+	VMOVUPS      Y6, (DX)
+	VMULPS       32(BX), Y8, Y0
+	VMULPS       Y0, Y7, Y7
+	VMOVUPS      Y7, 32(DX)
+	ADDQ         SI, BX
+	VZEROUPPER
+	RET
 
-done1:
+heads1:
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	MOVQ  ldk+48(FP), CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+dim1:
+	PREFETCHT0   (SI)
+	ADDQ         $0x00000010, SI
+	VBROADCASTSS (AX), Y2
+	VPMOVSXBD    (BX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    8(BX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y2, Y0
+	VFMADD231PS  Y4, Y2, Y1
+	ADDQ         $0x10, BX
+	ADDQ         $0x04, AX
+	DECQ         DX
+	JNE          dim1
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	VBROADCASTSS scale+64(FP), Y2
+	MOVQ         s+80(FP), CX
+	XORQ         DX, DX
+	MOVQ         ldk+48(FP), BX
+	MOVQ         $0x00000040, SI
+	TESTQ        BX, BX
+	CMOVQNE      SI, DX
+	VMULPS       (CX), Y2, Y3
+	VMULPS       Y3, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPS       32(CX), Y2, Y0
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         DX, CX
+	VZEROUPPER
+	RET
+
+heads2:
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	MOVQ  ldk+48(FP), DI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+
+dim2:
+	PREFETCHT0   (SI)
+	ADDQ         $0x00000020, SI
+	VBROADCASTSS (AX), Y4
+	VPMOVSXBD    (BX), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVSXBD    8(BX), Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y4, Y0
+	VFMADD231PS  Y6, Y4, Y1
+	VBROADCASTSS (AX)(CX*1), Y4
+	VPMOVSXBD    (BX)(DI*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVSXBD    8(BX)(DI*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y4, Y2
+	VFMADD231PS  Y6, Y4, Y3
+	ADDQ         $0x10, BX
+	ADDQ         $0x04, AX
+	DECQ         DX
+	JNE          dim2
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	VBROADCASTSS scale+64(FP), Y4
+	MOVQ         s+80(FP), DX
+	XORQ         BX, BX
+	MOVQ         ldk+48(FP), SI
+	MOVQ         $0x00000040, DI
+	TESTQ        SI, SI
+	CMOVQNE      DI, BX
+	VMULPS       (DX), Y4, Y5
+	VMULPS       Y5, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPS       32(DX), Y4, Y0
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         BX, DX
+	VMULPS       (DX), Y4, Y0
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMULPS       32(DX), Y4, Y0
+	VMULPS       Y0, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	ADDQ         BX, DX
+	VZEROUPPER
+	RET
+
+heads3:
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	MOVQ  ldk+48(FP), DI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+
+dim3:
+	PREFETCHT0   (SI)
+	ADDQ         $0x00000030, SI
+	VBROADCASTSS (AX), Y6
+	VPMOVSXBD    (BX), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVSXBD    8(BX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y6, Y0
+	VFMADD231PS  Y8, Y6, Y1
+	VBROADCASTSS (AX)(CX*1), Y6
+	VPMOVSXBD    (BX)(DI*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVSXBD    8(BX)(DI*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y6, Y2
+	VFMADD231PS  Y8, Y6, Y3
+	VBROADCASTSS (AX)(CX*2), Y6
+	VPMOVSXBD    (BX)(DI*2), Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVSXBD    8(BX)(DI*2), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y6, Y4
+	VFMADD231PS  Y8, Y6, Y5
+	ADDQ         $0x10, BX
+	ADDQ         $0x04, AX
+	DECQ         DX
+	JNE          dim3
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	VBROADCASTSS scale+64(FP), Y6
+	MOVQ         s+80(FP), DX
+	XORQ         BX, BX
+	MOVQ         ldk+48(FP), SI
+	MOVQ         $0x00000040, DI
+	TESTQ        SI, SI
+	CMOVQNE      DI, BX
+	VMULPS       (DX), Y6, Y7
+	VMULPS       Y7, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPS       32(DX), Y6, Y0
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         BX, DX
+	VMULPS       (DX), Y6, Y0
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMULPS       32(DX), Y6, Y0
+	VMULPS       Y0, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	ADDQ         BX, DX
+	VMULPS       (DX), Y6, Y0
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMULPS       32(DX), Y6, Y0
+	VMULPS       Y0, Y5, Y5
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	ADDQ         BX, DX
+	VZEROUPPER
+	RET
+
+heads4:
+	MOVQ  q+16(FP), AX
+	MOVQ  ldq+24(FP), CX
+	MOVQ  dim+32(FP), DX
+	MOVQ  k+40(FP), BX
+	MOVQ  next+56(FP), SI
+	SHLQ  $0x02, CX
+	LEAQ  (CX)(CX*2), DI
+	ADDQ  AX, DI
+	MOVQ  ldk+48(FP), R8
+	LEAQ  (R8)(R8*2), R9
+	ADDQ  BX, R9
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+dim4:
+	PREFETCHT0   (SI)
+	ADDQ         $0x00000040, SI
+	VBROADCASTSS (AX), Y8
+	VPMOVSXBD    (BX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVSXBD    8(BX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y1
+	VBROADCASTSS (AX)(CX*1), Y8
+	VPMOVSXBD    (BX)(R8*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVSXBD    8(BX)(R8*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y9, Y8, Y2
+	VFMADD231PS  Y10, Y8, Y3
+	VBROADCASTSS (AX)(CX*2), Y8
+	VPMOVSXBD    (BX)(R8*2), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVSXBD    8(BX)(R8*2), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y9, Y8, Y4
+	VFMADD231PS  Y10, Y8, Y5
+	VBROADCASTSS (DI), Y8
+	VPMOVSXBD    (R9), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVSXBD    8(R9), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y9, Y8, Y6
+	VFMADD231PS  Y10, Y8, Y7
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, R9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	DECQ         DX
+	JNE          dim4
+	MOVQ         out+0(FP), AX
+	MOVQ         ldo+8(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	ADDQ         AX, DX
+	VBROADCASTSS scale+64(FP), Y8
+	MOVQ         s+80(FP), BX
+	XORQ         SI, SI
+	MOVQ         ldk+48(FP), DI
+	MOVQ         $0x00000040, R8
+	TESTQ        DI, DI
+	CMOVQNE      R8, SI
+	VMULPS       (BX), Y8, Y9
+	VMULPS       Y9, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPS       32(BX), Y8, Y0
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         SI, BX
+	VMULPS       (BX), Y8, Y0
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMULPS       32(BX), Y8, Y0
+	VMULPS       Y0, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	ADDQ         SI, BX
+	VMULPS       (BX), Y8, Y0
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMULPS       32(BX), Y8, Y0
+	VMULPS       Y0, Y5, Y5
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	ADDQ         SI, BX
+	VMULPS       (BX), Y8, Y0
+	VMULPS       Y0, Y6, Y6
+	VMOVUPS      Y6, (DX)
+	VMULPS       32(BX), Y8, Y0
+	VMULPS       Y0, Y7, Y7
+	VMOVUPS      Y7, 32(DX)
+	ADDQ         SI, BX
+	VZEROUPPER
+	RET
+
+// func addValuesQ8(acc *float32, width int, w *float32, ldw int, rows int, v *int8, next *int8, n int, s *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·addValuesQ8(SB), NOSPLIT, $0-72
+	MOVQ   n+56(FP), AX
+	CMPQ   AX, $0x01
+	JNE    four
+	MOVQ   acc+0(FP), AX
+	MOVQ   width+8(FP), CX
+	MOVQ   v+40(FP), DX
+	MOVQ   next+48(FP), BX
+	MOVQ   ldw+24(FP), R8
+	SUBQ   DX, BX
+	IMUL3Q $0x01, CX, SI
+	MOVQ   CX, DI
+	SHLQ   $0x02, DI
+	SHLQ   $0x02, R8
+
+strip1x8:
+	CMPQ    CX, $0x40
+	JL      done1x8
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
+	MOVQ    s+64(FP), R10
+
+row1x8:
+	PREFETCHT0   (DI)(BX*1)
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x04, R10
+	VBROADCASTSS (R8), Y9
+	VMULPS       Y8, Y9, Y9
+	VPMOVSXBD    (DI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y8, Y9, Y0
+	VPMOVSXBD    8(DI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y8, Y9, Y1
+	VPMOVSXBD    16(DI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y8, Y9, Y2
+	VPMOVSXBD    24(DI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y8, Y9, Y3
+	VPMOVSXBD    32(DI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y8, Y9, Y4
+	VPMOVSXBD    40(DI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y8, Y9, Y5
+	VPMOVSXBD    48(DI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y8, Y9, Y6
+	VPMOVSXBD    56(DI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y8, Y9, Y7
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x8
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, 128(AX)
+	VMOVUPS      Y5, 160(AX)
+	VMOVUPS      Y6, 192(AX)
+	VMOVUPS      Y7, 224(AX)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x40, CX
+	JMP          strip1x8
+
+done1x8:
+strip1x6:
+	CMPQ    CX, $0x30
+	JL      done1x6
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
+	MOVQ    s+64(FP), R10
+
+row1x6:
+	PREFETCHT0   (DI)(BX*1)
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x04, R10
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y6, Y7, Y7
+	VPMOVSXBD    (DI), Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y6, Y7, Y0
+	VPMOVSXBD    8(DI), Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y6, Y7, Y1
+	VPMOVSXBD    16(DI), Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y6, Y7, Y2
+	VPMOVSXBD    24(DI), Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y6, Y7, Y3
+	VPMOVSXBD    32(DI), Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y6, Y7, Y4
+	VPMOVSXBD    40(DI), Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x6
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, 128(AX)
+	VMOVUPS      Y5, 160(AX)
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000030, DX
+	SUBQ         $0x30, CX
+	JMP          strip1x6
+
+done1x6:
+strip1x4:
+	CMPQ    CX, $0x20
+	JL      done1x4
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
+	MOVQ    s+64(FP), R10
+
+row1x4:
+	PREFETCHT0   (DI)(BX*1)
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x04, R10
+	VBROADCASTSS (R8), Y5
+	VMULPS       Y4, Y5, Y5
+	VPMOVSXBD    (DI), Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y4, Y5, Y0
+	VPMOVSXBD    8(DI), Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y4, Y5, Y1
+	VPMOVSXBD    16(DI), Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y4, Y5, Y2
+	VPMOVSXBD    24(DI), Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x4
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x20, CX
+	JMP          strip1x4
+
+done1x4:
+strip1x2:
+	CMPQ    CX, $0x10
+	JL      done1x2
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
+	MOVQ    s+64(FP), R10
+
+row1x2:
+	PREFETCHT0   (DI)(BX*1)
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x04, R10
+	VBROADCASTSS (R8), Y3
+	VMULPS       Y2, Y3, Y3
+	VPMOVSXBD    (DI), Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  Y2, Y3, Y0
+	VPMOVSXBD    8(DI), Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x2
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000010, DX
+	SUBQ         $0x10, CX
+	JMP          strip1x2
+
+done1x2:
+strip1x1:
+	CMPQ    CX, $0x08
+	JL      done1x1
+	VMOVUPS (AX), Y0
+	MOVQ    w+16(FP), R8
+	MOVQ    rows+32(FP), R9
+	MOVQ    DX, DI
+	MOVQ    s+64(FP), R10
+
+row1x1:
+	PREFETCHT0   (DI)(BX*1)
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x04, R10
+	VBROADCASTSS (R8), Y2
+	VMULPS       Y1, Y2, Y2
+	VPMOVSXBD    (DI), Y1
+	VCVTDQ2PS    Y1, Y1
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         SI, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNE          row1x1
+	VMOVUPS      Y0, (AX)
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x08, CX
+	JMP          strip1x1
+
+done1x1:
+	VZEROUPPER
+	RET
+
+four:
+	MOVQ   acc+0(FP), AX
+	MOVQ   width+8(FP), CX
+	MOVQ   v+40(FP), DX
+	MOVQ   next+48(FP), BX
+	MOVQ   ldw+24(FP), R8
+	SUBQ   DX, BX
+	IMUL3Q $0x01, CX, SI
+	MOVQ   CX, DI
+	SHLQ   $0x02, DI
+	SHLQ   $0x02, R8
+	LEAQ   (DI)(DI*2), R9
+	ADDQ   AX, R9
+
+strip4x2:
+	CMPQ    CX, $0x10
+	JL      done4x2
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS (AX)(DI*1), Y2
+	VMOVUPS 32(AX)(DI*1), Y3
+	VMOVUPS (AX)(DI*2), Y4
+	VMOVUPS 32(AX)(DI*2), Y5
+	VMOVUPS (R9), Y6
+	VMOVUPS 32(R9), Y7
+	MOVQ    w+16(FP), R11
+	MOVQ    rows+32(FP), R12
+	MOVQ    DX, R10
+	LEAQ    (R8)(R8*2), R13
+	ADDQ    R11, R13
+	MOVQ    s+64(FP), R14
+
+row4x2:
+	PREFETCHT0   (R10)(BX*1)
+	VPMOVSXBD    (R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    8(R10), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (R14), Y10
+	ADDQ         $0x04, R14
+	VBROADCASTSS (R11), Y11
+	VMULPS       Y10, Y11, Y11
+	VFMADD231PS  Y8, Y11, Y0
+	VFMADD231PS  Y9, Y11, Y1
+	VBROADCASTSS (R11)(R8*1), Y11
+	VMULPS       Y10, Y11, Y11
+	VFMADD231PS  Y8, Y11, Y2
+	VFMADD231PS  Y9, Y11, Y3
+	VBROADCASTSS (R11)(R8*2), Y11
+	VMULPS       Y10, Y11, Y11
+	VFMADD231PS  Y8, Y11, Y4
+	VFMADD231PS  Y9, Y11, Y5
+	VBROADCASTSS (R13), Y11
+	VMULPS       Y10, Y11, Y11
+	VFMADD231PS  Y8, Y11, Y6
+	VFMADD231PS  Y9, Y11, Y7
+	ADDQ         SI, R10
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R13
+	DECQ         R12
+	JNE          row4x2
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(DI*1)
+	VMOVUPS      Y3, 32(AX)(DI*1)
+	VMOVUPS      Y4, (AX)(DI*2)
+	VMOVUPS      Y5, 32(AX)(DI*2)
+	VMOVUPS      Y6, (R9)
+	VMOVUPS      Y7, 32(R9)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000010, DX
+	SUBQ         $0x10, CX
+	JMP          strip4x2
+
+done4x2:
+strip4x1:
+	CMPQ    CX, $0x08
+	JL      done4x1
+	VMOVUPS (AX), Y0
+	VMOVUPS (AX)(DI*1), Y1
+	VMOVUPS (AX)(DI*2), Y2
+	VMOVUPS (R9), Y3
+	MOVQ    w+16(FP), R11
+	MOVQ    rows+32(FP), R12
+	MOVQ    DX, R10
+	LEAQ    (R8)(R8*2), R13
+	ADDQ    R11, R13
+	MOVQ    s+64(FP), R14
+
+row4x1:
+	PREFETCHT0   (R10)(BX*1)
+	VPMOVSXBD    (R10), Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS (R14), Y5
+	ADDQ         $0x04, R14
+	VBROADCASTSS (R11), Y6
+	VMULPS       Y5, Y6, Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VBROADCASTSS (R11)(R8*1), Y6
+	VMULPS       Y5, Y6, Y6
+	VFMADD231PS  Y4, Y6, Y1
+	VBROADCASTSS (R11)(R8*2), Y6
+	VMULPS       Y5, Y6, Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VBROADCASTSS (R13), Y6
+	VMULPS       Y5, Y6, Y6
+	VFMADD231PS  Y4, Y6, Y3
+	ADDQ         SI, R10
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R13
+	DECQ         R12
+	JNE          row4x1
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, (AX)(DI*1)
+	VMOVUPS      Y2, (AX)(DI*2)
+	VMOVUPS      Y3, (R9)
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x08, CX
+	JMP          strip4x1
+
+done4x1:
+	VZEROUPPER
+	RET
+
+// func largestBitsAVX2(lanes *uint32, x *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·largestBitsAVX2(SB), NOSPLIT, $0-24
+	MOVQ    lanes+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS absMask<>+0(SB), Y1
+
+loop:
+	VPAND   (CX), Y1, Y2
+	VPMAXUD Y2, Y0, Y0
+	ADDQ    $0x20, CX
+	SUBQ    $0x08, DX
+	JNE     loop
+	VMOVUPS Y0, (AX)
+	VZEROUPPER
+	RET
+
+DATA absMask<>+0(SB)/4, $0x7fffffff
+DATA absMask<>+4(SB)/4, $0x7fffffff
+DATA absMask<>+8(SB)/4, $0x7fffffff
+DATA absMask<>+12(SB)/4, $0x7fffffff
+DATA absMask<>+16(SB)/4, $0x7fffffff
+DATA absMask<>+20(SB)/4, $0x7fffffff
+DATA absMask<>+24(SB)/4, $0x7fffffff
+DATA absMask<>+28(SB)/4, $0x7fffffff
+GLOBL absMask<>(SB), RODATA|NOPTR, $32
+
+// func codesAVX2(dst *int8, x *float32, n int, inv float32)
+// Requires: AVX, AVX2
+TEXT ·codesAVX2(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS inv+24(FP), Y0
+
+loop:
+	VMULPS       (CX), Y0, Y1
+	VCVTPS2DQ    Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VPACKSSDW    X2, X1, X2
+	VPACKSSWB    X2, X2, X2
+	VMOVQ        X2, (AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x08, AX
+	SUBQ         $0x08, DX
+	JNE          loop
 	VZEROUPPER
 	RET
 
@@ -14557,354 +16085,6 @@ loop:
 	ADDQ    $0x08, DI
 	CMPQ    DI, SI
 	JL      loop
-	VZEROUPPER
-	RET
-
-// func dotPageQ4F32(out *float32, ldo int, q *float32, ldq int, dim int, scale float32, k *float32)
-// Requires: AVX, FMA3
-TEXT ·dotPageQ4F32(SB), NOSPLIT, $0-56
-	MOVQ   out+0(FP), AX
-	MOVQ   ldo+8(FP), CX
-	MOVQ   q+16(FP), DX
-	MOVQ   ldq+24(FP), BX
-	MOVQ   dim+32(FP), SI
-	MOVQ   k+48(FP), DI
-	SHLQ   $0x02, CX
-	SHLQ   $0x02, BX
-	LEAQ   (BX)(BX*2), R8
-	ADDQ   DX, R8
-	LEAQ   (CX)(CX*2), R9
-	ADDQ   AX, R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-dim:
-	VMOVUPS      (DI), Y8
-	VMOVUPS      32(DI), Y9
-	VBROADCASTSS (DX), Y10
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (DX)(BX*1), Y10
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (DX)(BX*2), Y10
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (R8), Y10
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         $0x40, DI
-	ADDQ         $0x04, DX
-	ADDQ         $0x04, R8
-	DECQ         SI
-	JNE          dim
-	VBROADCASTSS scale+40(FP), Y8
-	VMULPS       Y8, Y0, Y0
-	VMOVUPS      Y0, (AX)
-	VMULPS       Y8, Y1, Y1
-	VMOVUPS      Y1, 32(AX)
-	VMULPS       Y8, Y2, Y2
-	VMOVUPS      Y2, (AX)(CX*1)
-	VMULPS       Y8, Y3, Y3
-	VMOVUPS      Y3, 32(AX)(CX*1)
-	VMULPS       Y8, Y4, Y4
-	VMOVUPS      Y4, (AX)(CX*2)
-	VMULPS       Y8, Y5, Y5
-	VMOVUPS      Y5, 32(AX)(CX*2)
-	VMULPS       Y8, Y6, Y6
-	VMOVUPS      Y6, (R9)
-	VMULPS       Y8, Y7, Y7
-	VMOVUPS      Y7, 32(R9)
-	VZEROUPPER
-	RET
-
-// func dotPageQ4F16(out *float32, ldo int, q *float32, ldq int, dim int, scale float32, k *uint16)
-// Requires: AVX, F16C, FMA3
-TEXT ·dotPageQ4F16(SB), NOSPLIT, $0-56
-	MOVQ   out+0(FP), AX
-	MOVQ   ldo+8(FP), CX
-	MOVQ   q+16(FP), DX
-	MOVQ   ldq+24(FP), BX
-	MOVQ   dim+32(FP), SI
-	MOVQ   k+48(FP), DI
-	SHLQ   $0x02, CX
-	SHLQ   $0x02, BX
-	LEAQ   (BX)(BX*2), R8
-	ADDQ   DX, R8
-	LEAQ   (CX)(CX*2), R9
-	ADDQ   AX, R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-dim:
-	VCVTPH2PS    (DI), Y8
-	VCVTPH2PS    16(DI), Y9
-	VBROADCASTSS (DX), Y10
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (DX)(BX*1), Y10
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (DX)(BX*2), Y10
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (R8), Y10
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         $0x20, DI
-	ADDQ         $0x04, DX
-	ADDQ         $0x04, R8
-	DECQ         SI
-	JNE          dim
-	VBROADCASTSS scale+40(FP), Y8
-	VMULPS       Y8, Y0, Y0
-	VMOVUPS      Y0, (AX)
-	VMULPS       Y8, Y1, Y1
-	VMOVUPS      Y1, 32(AX)
-	VMULPS       Y8, Y2, Y2
-	VMOVUPS      Y2, (AX)(CX*1)
-	VMULPS       Y8, Y3, Y3
-	VMOVUPS      Y3, 32(AX)(CX*1)
-	VMULPS       Y8, Y4, Y4
-	VMOVUPS      Y4, (AX)(CX*2)
-	VMULPS       Y8, Y5, Y5
-	VMOVUPS      Y5, 32(AX)(CX*2)
-	VMULPS       Y8, Y6, Y6
-	VMOVUPS      Y6, (R9)
-	VMULPS       Y8, Y7, Y7
-	VMOVUPS      Y7, 32(R9)
-	VZEROUPPER
-	RET
-
-// func addValuesQ4F32(acc *float32, lda int, width int, w *float32, ldw int, rows int, v *float32)
-// Requires: AVX, FMA3
-TEXT ·addValuesQ4F32(SB), NOSPLIT, $0-56
-	MOVQ   acc+0(FP), AX
-	MOVQ   lda+8(FP), CX
-	MOVQ   width+16(FP), DX
-	MOVQ   w+24(FP), BX
-	MOVQ   ldw+32(FP), SI
-	MOVQ   rows+40(FP), DI
-	MOVQ   v+48(FP), R8
-	IMUL3Q $0x04, DX, R9
-	SHLQ   $0x02, CX
-	SHLQ   $0x02, SI
-	LEAQ   (CX)(CX*2), R10
-	ADDQ   AX, R10
-
-strip2:
-	CMPQ    DX, $0x10
-	JL      done2
-	VMOVUPS (AX), Y0
-	VMOVUPS 32(AX), Y1
-	VMOVUPS (AX)(CX*1), Y2
-	VMOVUPS 32(AX)(CX*1), Y3
-	VMOVUPS (AX)(CX*2), Y4
-	VMOVUPS 32(AX)(CX*2), Y5
-	VMOVUPS (R10), Y6
-	VMOVUPS 32(R10), Y7
-	MOVQ    R8, R11
-	MOVQ    BX, R12
-	MOVQ    DI, R13
-	LEAQ    (SI)(SI*2), R14
-	ADDQ    R12, R14
-
-row2:
-	VMOVUPS      (R11), Y8
-	VMOVUPS      32(R11), Y9
-	VBROADCASTSS (R12), Y10
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (R12)(SI*1), Y10
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (R12)(SI*2), Y10
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (R14), Y10
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         R9, R11
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R14
-	DECQ         R13
-	JNE          row2
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	VMOVUPS      Y2, (AX)(CX*1)
-	VMOVUPS      Y3, 32(AX)(CX*1)
-	VMOVUPS      Y4, (AX)(CX*2)
-	VMOVUPS      Y5, 32(AX)(CX*2)
-	VMOVUPS      Y6, (R10)
-	VMOVUPS      Y7, 32(R10)
-	ADDQ         $0x40, AX
-	ADDQ         $0x40, R10
-	ADDQ         $0x40, R8
-	SUBQ         $0x10, DX
-	JMP          strip2
-
-done2:
-strip1:
-	CMPQ    DX, $0x08
-	JL      done1
-	VMOVUPS (AX), Y0
-	VMOVUPS (AX)(CX*1), Y1
-	VMOVUPS (AX)(CX*2), Y2
-	VMOVUPS (R10), Y3
-	MOVQ    R8, R11
-	MOVQ    BX, R12
-	MOVQ    DI, R13
-	LEAQ    (SI)(SI*2), R14
-	ADDQ    R12, R14
-
-row1:
-	VMOVUPS      (R11), Y4
-	VBROADCASTSS (R12), Y5
-	VFMADD231PS  Y4, Y5, Y0
-	VBROADCASTSS (R12)(SI*1), Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS (R12)(SI*2), Y5
-	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS (R14), Y5
-	VFMADD231PS  Y4, Y5, Y3
-	ADDQ         R9, R11
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R14
-	DECQ         R13
-	JNE          row1
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, (AX)(CX*1)
-	VMOVUPS      Y2, (AX)(CX*2)
-	VMOVUPS      Y3, (R10)
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, R10
-	ADDQ         $0x20, R8
-	SUBQ         $0x08, DX
-	JMP          strip1
-
-done1:
-	VZEROUPPER
-	RET
-
-// func addValuesQ4F16(acc *float32, lda int, width int, w *float32, ldw int, rows int, v *uint16)
-// Requires: AVX, F16C, FMA3
-TEXT ·addValuesQ4F16(SB), NOSPLIT, $0-56
-	MOVQ   acc+0(FP), AX
-	MOVQ   lda+8(FP), CX
-	MOVQ   width+16(FP), DX
-	MOVQ   w+24(FP), BX
-	MOVQ   ldw+32(FP), SI
-	MOVQ   rows+40(FP), DI
-	MOVQ   v+48(FP), R8
-	IMUL3Q $0x02, DX, R9
-	SHLQ   $0x02, CX
-	SHLQ   $0x02, SI
-	LEAQ   (CX)(CX*2), R10
-	ADDQ   AX, R10
-
-strip2:
-	CMPQ    DX, $0x10
-	JL      done2
-	VMOVUPS (AX), Y0
-	VMOVUPS 32(AX), Y1
-	VMOVUPS (AX)(CX*1), Y2
-	VMOVUPS 32(AX)(CX*1), Y3
-	VMOVUPS (AX)(CX*2), Y4
-	VMOVUPS 32(AX)(CX*2), Y5
-	VMOVUPS (R10), Y6
-	VMOVUPS 32(R10), Y7
-	MOVQ    R8, R11
-	MOVQ    BX, R12
-	MOVQ    DI, R13
-	LEAQ    (SI)(SI*2), R14
-	ADDQ    R12, R14
-
-row2:
-	VCVTPH2PS    (R11), Y8
-	VCVTPH2PS    16(R11), Y9
-	VBROADCASTSS (R12), Y10
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (R12)(SI*1), Y10
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (R12)(SI*2), Y10
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (R14), Y10
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         R9, R11
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R14
-	DECQ         R13
-	JNE          row2
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	VMOVUPS      Y2, (AX)(CX*1)
-	VMOVUPS      Y3, 32(AX)(CX*1)
-	VMOVUPS      Y4, (AX)(CX*2)
-	VMOVUPS      Y5, 32(AX)(CX*2)
-	VMOVUPS      Y6, (R10)
-	VMOVUPS      Y7, 32(R10)
-	ADDQ         $0x40, AX
-	ADDQ         $0x40, R10
-	ADDQ         $0x20, R8
-	SUBQ         $0x10, DX
-	JMP          strip2
-
-done2:
-strip1:
-	CMPQ    DX, $0x08
-	JL      done1
-	VMOVUPS (AX), Y0
-	VMOVUPS (AX)(CX*1), Y1
-	VMOVUPS (AX)(CX*2), Y2
-	VMOVUPS (R10), Y3
-	MOVQ    R8, R11
-	MOVQ    BX, R12
-	MOVQ    DI, R13
-	LEAQ    (SI)(SI*2), R14
-	ADDQ    R12, R14
-
-row1:
-	VCVTPH2PS    (R11), Y4
-	VBROADCASTSS (R12), Y5
-	VFMADD231PS  Y4, Y5, Y0
-	VBROADCASTSS (R12)(SI*1), Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS (R12)(SI*2), Y5
-	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS (R14), Y5
-	VFMADD231PS  Y4, Y5, Y3
-	ADDQ         R9, R11
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R14
-	DECQ         R13
-	JNE          row1
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, (AX)(CX*1)
-	VMOVUPS      Y2, (AX)(CX*2)
-	VMOVUPS      Y3, (R10)
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, R10
-	ADDQ         $0x10, R8
-	SUBQ         $0x08, DX
-	JMP          strip1
-
-done1:
 	VZEROUPPER
 	RET
 

@@ -4,10 +4,12 @@ package kernel
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -212,44 +214,59 @@ func TestAttentionEqualsPortable(t *testing.T) {
 		}
 		return x
 	}
-	halves := func(x []float32) []uint16 {
-		h := make([]uint16, len(x))
-		for i := range x {
-			h[i] = F32ToF16(x[i])
+	for _, f := range kvTypes {
+		for _, dim := range []int{1, 3, 8, 48, 64, 100, 128} {
+			const heads = 5
+			kv, err := NewKV(2, heads, dim, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer kv.Free()
+			for lane := range Panel {
+				kv.Put(1, lane, 0, heads, fill(heads*dim), fill(heads*dim))
+			}
+			for _, u := range []unit{{n: 1}, {n: 2, head: 1}, {n: 3, head: 2}, {n: 4, head: 1}, {n: 2, shared: true}, {n: 3, head: 4, shared: true}, {n: 4, head: 2, shared: true}} {
+				ldq := dim + 3
+				q, got, want := fill(quad*ldq), make([]float32, 80), make([]float32, 80)
+				kv.dot(got, 20, q, ldq, 1, 0, &u, 0.3)
+				kv.dotGeneric(want, 20, q, ldq, 1, &u, 0.3)
+				equalBits(t, fmt.Sprint(f, " scores ", u), got, want)
+			}
+			for _, n := range []int{1, quad} {
+				for _, rows := range []int{1, 2, 15, 16} {
+					acc, w := fill(n*kv.vdim), fill(n*20)
+					got, want := append([]float32{}, acc...), append([]float32{}, acc...)
+					kv.addValues(got, w, 20, 1, 0, 3, 16-rows, rows, n)
+					kv.addValuesGeneric(want, w, 20, 1, 3, 16-rows, rows, n)
+					equalBits(t, fmt.Sprint(f, " values"), got, want)
+				}
+			}
 		}
-		return h
 	}
-	for _, dim := range []int{1, 3, 8, 48, 64, 100, 128} {
-		q := fill(dim)
-		var k [4][]float32
-		var kh [4][]uint16
-		want, wantH, got := make([]float32, 64), make([]float32, 64), make([]float32, 64)
-		for i := range k {
-			k[i] = fill(dim * Panel)
-			kh[i] = halves(k[i])
-			dotPageGeneric(want[i*Panel:], q, k[i], 0.3)
-			dotPageF16Generic(wantH[i*Panel:], q, kh[i], 0.3)
-		}
-		dotPages4(got, q, k[0], k[1], k[2], k[3], 0.3)
-		equalBits(t, "four pages", got, want)
-		dotPages4F16(got, q, kh[0], kh[1], kh[2], kh[3], 0.3)
-		equalBits(t, "four pages of halves", got, wantH)
-		dotPage(got, q, k[0], 0.3)
-		equalBits(t, "a page", got[:Panel], want[:Panel])
-		dotPageF16(got, q, kh[0], 0.3)
-		equalBits(t, "a page of halves", got[:Panel], wantH[:Panel])
+}
 
-		width := roundUp(dim, 8)
-		for _, rows := range []int{1, 2, 15, 16} {
-			acc, w, v := fill(width), fill(rows), fill(rows*width)
-			a, b := append([]float32{}, acc...), append([]float32{}, acc...)
-			addValues(a, w, v)
-			addValuesGeneric(b, w, v)
-			equalBits(t, "values", a, b)
-			a, b = append([]float32{}, acc...), append([]float32{}, acc...)
-			addValuesF16(a, w, halves(v))
-			addValuesF16Generic(b, w, halves(v))
-			equalBits(t, "values of halves", a, b)
+// TestCodesEqualPortable compares the rounding of keys and values to q8, with values of every size.
+func TestCodesEqualPortable(t *testing.T) {
+	needAVX2(t)
+	r := rand.New(rand.NewPCG(61, 62))
+	for n := range 150 {
+		x, got, want := make([]float32, n), make([]int8, n), make([]int8, n)
+		for i := range x {
+			x[i] = hardFloat(r)
+		}
+		if a, b := largestBits(x), largestBitsGeneric(x); a != b {
+			t.Fatalf("largest of %v: %x, portable %x", x, a, b)
+		}
+		for i := range x {
+			x[i] = (r.Float32() - 0.5) * 8
+			if r.IntN(3) == 0 {
+				x[i] = float32(r.IntN(8)) - 3.5 // ties
+			}
+		}
+		roundCodes(got, x, 31)
+		roundCodesGeneric(want, x, 31)
+		if !slices.Equal(got, want) {
+			t.Fatalf("codes of %v: %v, portable %v", x, got, want)
 		}
 	}
 }

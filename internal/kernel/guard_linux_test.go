@@ -100,7 +100,7 @@ func move[T any](t *testing.T, s *[]T, atEnd bool) {
 }
 
 func fencedAttention(t *testing.T, dim int, atEnd bool, floats func(int) []float32) {
-	for _, f := range []Type{F32, F16} {
+	for _, f := range kvTypes {
 		kv, err := NewKV(6, 1, dim, f)
 		if err != nil {
 			t.Fatal(err)
@@ -108,6 +108,9 @@ func fencedAttention(t *testing.T, dim int, atEnd bool, floats func(int) []float
 		defer kv.Free()
 		move(t, &kv.f32, atEnd)
 		move(t, &kv.half, atEnd)
+		if move(t, &kv.code, atEnd); f == Q8_0 {
+			kv.scales = view[float32](unsafe.Slice((*byte)(unsafe.Pointer(&kv.code[0])), len(kv.code)))
+		}
 		pages := []int32{5, 0, 1, 2, 3, 4}
 		for pos := range 96 {
 			kv.Put(pages[pos/16], pos%16, 0, 1, floats(dim), floats(dim))

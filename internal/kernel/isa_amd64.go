@@ -32,12 +32,6 @@ func panelRun(rows, tileRows, k int) int {
 	return max(1, callWeights/(rows*k*Panel))
 }
 
-// tile gives the rows of the next tile of a product: as even a split as the largest tile allows.
-func tile(rows, most int) int {
-	parts := (rows + most - 1) / most
-	return (rows + parts - 1) / parts
-}
-
 func mulPlain(dst []float32, ldd int, x []float32, ldx, rows int, w plainPanels) {
 	if !useAVX2 {
 		mulPlainGeneric(dst, ldd, x, ldx, rows, w)
@@ -343,65 +337,47 @@ func roundRow(dst, x []float32) {
 	roundRowGeneric(dst[n:], x[n:])
 }
 
-// fetch asks for bytes that will be read soon.
-func fetch(b []byte) {
-	if useAVX2 && len(b) > 0 {
-		fetchLines(&b[0], (len(b)+lineBytes-1)/lineBytes)
+// dot computes scale*q.k of the queries of a unit for the 16 positions of a page, ldq floats from query to query, ldo from score to score, and asks for the keys of page next.
+func (kv *KV) dot(out []float32, ldo int, q []float32, ldq int, page, next int32, u *unit, scale float32) {
+	if !useAVX2 {
+		kv.dotGeneric(out, ldo, q, ldq, page, u, scale)
+		return
+	}
+	at, ask, ldk, n := kv.keyAt(page, u.head), kv.keyAt(next, u.head), kv.dim*Panel, u.n
+	if u.shared {
+		ldk = 0
+		if n == quad {
+			n = sharedQuad
+		}
+	}
+	switch kv.t {
+	case F32:
+		dotHeadsF32(&out[0], ldo, &q[0], ldq, kv.dim, &kv.f32[at], ldk, &kv.f32[ask], scale, n)
+	case F16:
+		dotHeadsF16(&out[0], ldo, &q[0], ldq, kv.dim, &kv.half[at], ldk, &kv.half[ask], scale, n)
+	default:
+		dotHeadsQ8(&out[0], ldo, &q[0], ldq, kv.dim, &kv.code[at], ldk, &kv.code[ask], scale, n, &kv.scales[kv.keyScaleAt(page, u.head)])
 	}
 }
 
-func dotPage(out, q, k []float32, scale float32) {
-	if !useAVX2 {
-		dotPageGeneric(out, q, k, scale)
-		return
-	}
-	dotPage1F32(&out[0], &q[0], len(q), scale, &k[0])
-}
+// sharedQuad, in place of the number of queries, names four that read the same keys.
+const sharedQuad = 5
 
-func dotPageF16(out, q []float32, k []uint16, scale float32) {
+// addValues adds w[i] times the values of positions lane+i, i < rows, to the sums of n queries, 1 or 4, ldw floats from weights to weights, and asks for those of page next.
+func (kv *KV) addValues(acc, w []float32, ldw int, page, next int32, head, lane, rows, n int) {
 	if !useAVX2 {
-		dotPageF16Generic(out, q, k, scale)
+		kv.addValuesGeneric(acc, w, ldw, page, head, lane, rows, n)
 		return
 	}
-	dotPage1F16(&out[0], &q[0], len(q), scale, &k[0])
-}
-
-func dotPages4(out, q, k0, k1, k2, k3 []float32, scale float32) {
-	if !useAVX2 {
-		dotPageGeneric(out, q, k0, scale)
-		dotPageGeneric(out[Panel:], q, k1, scale)
-		dotPageGeneric(out[2*Panel:], q, k2, scale)
-		dotPageGeneric(out[3*Panel:], q, k3, scale)
-		return
+	at, ask := kv.valueAt(page, head, lane), kv.valueAt(next, head, lane)
+	switch kv.t {
+	case F32:
+		addValuesF32(&acc[0], kv.vdim, &w[0], ldw, rows, &kv.f32[at], &kv.f32[ask], n)
+	case F16:
+		addValuesF16(&acc[0], kv.vdim, &w[0], ldw, rows, &kv.half[at], &kv.half[ask], n)
+	default:
+		addValuesQ8(&acc[0], kv.vdim, &w[0], ldw, rows, &kv.code[at], &kv.code[ask], n, &kv.scales[kv.valueScaleAt(page, head)+lane])
 	}
-	dotPage4F32(&out[0], &q[0], len(q), scale, &k0[0], &k1[0], &k2[0], &k3[0])
-}
-
-func dotPages4F16(out, q []float32, k0, k1, k2, k3 []uint16, scale float32) {
-	if !useAVX2 {
-		dotPageF16Generic(out, q, k0, scale)
-		dotPageF16Generic(out[Panel:], q, k1, scale)
-		dotPageF16Generic(out[2*Panel:], q, k2, scale)
-		dotPageF16Generic(out[3*Panel:], q, k3, scale)
-		return
-	}
-	dotPage4F16(&out[0], &q[0], len(q), scale, &k0[0], &k1[0], &k2[0], &k3[0])
-}
-
-func addValues(acc, w, v []float32) {
-	if !useAVX2 {
-		addValuesGeneric(acc, w, v)
-		return
-	}
-	addValuesF32AVX2(&acc[0], len(acc), &w[0], len(w), &v[0])
-}
-
-func addValuesF16(acc, w []float32, v []uint16) {
-	if !useAVX2 {
-		addValuesF16Generic(acc, w, v)
-		return
-	}
-	addValuesF16AVX2(&acc[0], len(acc), &w[0], len(w), &v[0])
 }
 
 // maxWhole gives the largest of the first values of x and how many those are.
@@ -533,6 +509,27 @@ func halves(dst []uint16, x []float32) {
 	halvesGeneric(dst[n:], x[n:])
 }
 
+func largestBits(x []float32) uint32 {
+	n := vecWhole(len(x))
+	m := largestBitsGeneric(x[n:])
+	if n > 0 {
+		var lanes [8]uint32
+		largestBitsAVX2(&lanes[0], &x[0], n)
+		for _, v := range lanes {
+			m = max(m, v)
+		}
+	}
+	return m
+}
+
+func roundCodes(dst []int8, x []float32, inv float32) {
+	n := vecWhole(len(x))
+	if n > 0 {
+		codesAVX2(&dst[0], &x[0], n, inv)
+	}
+	roundCodesGeneric(dst[n:], x[n:], inv)
+}
+
 func addLanes(s *[normLanes]float32, x []float32) {
 	if !useAVX2 || len(x) == 0 {
 		addLanesGeneric(s, x)
@@ -555,46 +552,4 @@ func relu2(dst, x []float32) {
 		relu2AVX2(&dst[0], &x[0], n)
 	}
 	relu2Generic(dst[n:], x[n:])
-}
-
-// dotPageQ4 is dotPage for four queries.
-func dotPageQ4(out []float32, ldo int, q []float32, ldq, dim int, k []float32, scale float32) {
-	if !useAVX2 {
-		for i := range 4 {
-			dotPageGeneric(out[i*ldo:], q[i*ldq:i*ldq+dim], k, scale)
-		}
-		return
-	}
-	dotPageQ4F32(&out[0], ldo, &q[0], ldq, dim, scale, &k[0])
-}
-
-func dotPageHalfQ4(out []float32, ldo int, q []float32, ldq, dim int, k []uint16, scale float32) {
-	if !useAVX2 {
-		for i := range 4 {
-			dotPageF16Generic(out[i*ldo:], q[i*ldq:i*ldq+dim], k, scale)
-		}
-		return
-	}
-	dotPageQ4F16(&out[0], ldo, &q[0], ldq, dim, scale, &k[0])
-}
-
-// addValuesQ4 is addValues for four queries.
-func addValuesQ4(acc []float32, lda, width int, w []float32, ldw, rows int, v []float32) {
-	if !useAVX2 {
-		for i := range 4 {
-			addValuesGeneric(acc[i*lda:i*lda+width], w[i*ldw:i*ldw+rows], v)
-		}
-		return
-	}
-	addValuesQ4F32(&acc[0], lda, width, &w[0], ldw, rows, &v[0])
-}
-
-func addValuesHalfQ4(acc []float32, lda, width int, w []float32, ldw, rows int, v []uint16) {
-	if !useAVX2 {
-		for i := range 4 {
-			addValuesF16Generic(acc[i*lda:i*lda+width], w[i*ldw:i*ldw+rows], v)
-		}
-		return
-	}
-	addValuesQ4F16(&acc[0], lda, width, &w[0], ldw, rows, &v[0])
 }

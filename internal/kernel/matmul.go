@@ -75,3 +75,9 @@ type quantRows struct {
 	metas
 	blocks int
 }
+
+// tile gives the rows of the next tile of a product: as even a split as the largest tile allows.
+func tile(rows, most int) int {
+	parts := (rows + most - 1) / most
+	return (rows + parts - 1) / parts
+}

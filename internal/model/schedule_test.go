@@ -172,7 +172,7 @@ func TestSchedules(t *testing.T) {
 			}
 			seqs = append(seqs, q)
 		}
-		kv := rapid.SampledFrom([]kernel.Type{kernel.F32, kernel.F16}).Draw(t, "kv")
+		kv := rapid.SampledFrom([]kernel.Type{kernel.F32, kernel.F16, kernel.Q8_0}).Draw(t, "kv")
 		one := scratch(t, m, Options{Threads: 1, Pages: int(next), MaxRows: 1, KVType: kv})
 		var want [][][]float32
 		for _, q := range seqs {

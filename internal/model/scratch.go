@@ -3,7 +3,6 @@ package model
 import (
 	"runtime"
 
-	"tinyloop/internal/fault"
 	"tinyloop/internal/kernel"
 	"tinyloop/internal/nn"
 	"tinyloop/internal/par"
@@ -19,7 +18,7 @@ const tile = 64
 // Options of a Scratch.
 type Options struct {
 	Threads  int         // compute workers, the caller included; 0 = as many as CPUs and the width of the model make worth it
-	KVType   kernel.Type // F32 or F16
+	KVType   kernel.Type // F32, F16 or Q8_0
 	Pages    int         // pages of the KV store, each 16 positions of one slot
 	MaxRows  int         // most rows alive at a time; 0 = 64
 	Context  int         // longest sequence, at most Spec.Context; 0 = Spec.Context
@@ -87,8 +86,8 @@ func (o *Options) complete(s *Spec) error {
 	if o.MaxLoops == 0 {
 		o.MaxLoops = s.Loops.HardMax
 	}
-	if o.KVType != kernel.F32 && o.KVType != kernel.F16 {
-		return fault.New(fault.Invalid, "kv_type", "kv_type must be f32 or f16, is %s", o.KVType)
+	if kernel.KVBytes(s.Block.HeadDim, o.KVType) == 0 {
+		return bad("kv_type", "must be f32, f16 or q8, is %s", o.KVType)
 	}
 	if s.Core == 0 && o.MaxLoops != 1 {
 		return bad("max_loops", "must be 1 for a model without core blocks, is %d", o.MaxLoops)

@@ -55,13 +55,15 @@ func TestKVBytes(t *testing.T) {
 	}
 	s := fixedSpec()
 	s.Block.HeadDim = 6 // padded to 8 for values
-	kv, err := kernel.NewKV(1, s.Block.KVHeads, s.Block.HeadDim, kernel.F32)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kv.Free()
-	if got := s.PageBytes(kernel.F32); got != int64(kv.PageBytes()) {
-		t.Errorf("a page is %d bytes, the store says %d", got, kv.PageBytes())
+	for _, f := range []kernel.Type{kernel.F32, kernel.F16, kernel.Q8_0} {
+		kv, err := kernel.NewKV(1, s.Block.KVHeads, s.Block.HeadDim, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kv.Free()
+		if got := s.PageBytes(f); got != int64(kv.PageBytes()) {
+			t.Errorf("a page of %v is %d bytes, the store says %d", f, got, kv.PageBytes())
+		}
 	}
 }
 
@@ -140,7 +142,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 	for field, o := range map[string]Options{
 		"pages": {}, "threads": {Pages: 1, Threads: -1}, "max_rows": {Pages: 1, MaxRows: -1}, "context": {Pages: 1, Context: 65},
-		"kv_type": {Pages: 1, KVType: kernel.Q8_0}, "max_loops": {Pages: 1, MaxLoops: -3},
+		"kv_type": {Pages: 1, KVType: kernel.Q4_0}, "max_loops": {Pages: 1, MaxLoops: -3},
 	} {
 		if _, err := m.NewScratch(o); err == nil || fault.As(err).Field != field {
 			t.Errorf("%s: got %v", field, err)

@@ -180,10 +180,9 @@ func (s *Spec) Params() (unique, unrolled int64) {
 	return unique, unrolled
 }
 
-// KVBytesPerToken gives the memory of the keys and values of one position at the given number of loops in format t (F32 or F16). Pages hold 16
+// KVBytesPerToken gives the memory of the keys and values of one position at the given number of loops in format t (F32, F16 or Q8_0). Pages hold 16
 // positions, so a sequence takes this times its length rounded up to 16.
 func (s *Spec) KVBytesPerToken(loops int, t kernel.Type) int64 {
 	b := &s.Block
-	perHead := b.HeadDim + (b.HeadDim+7)&^7 // the value rows of a page are padded to 8
-	return int64(s.Slots(loops)) * int64(b.KVHeads) * int64(perHead) * int64(t.BlockBytes())
+	return int64(s.Slots(loops)) * int64(b.KVHeads) * int64(kernel.KVBytes(b.HeadDim, t))
 }

@@ -69,10 +69,8 @@ func (a *Attention) Forward(w *par.Worker, h *Heads, s *AttentionScratch, rope *
 		for r := range rows {
 			a.place(h, s, rope, kv, places, block, r, g0, g1)
 		}
-		for g := g0; g < g1; g++ {
-			for r := 0; r < rows; {
-				r += h.attendSome(w, s, kv, places, block, r, g)
-			}
+		for r := 0; r < rows; {
+			r += h.attendRun(w, s, kv, places, block, r, g0, g1)
 		}
 	} else {
 		a.Q.Forward(w, s.qkv, h.width(), in, rows)
@@ -83,8 +81,12 @@ func (a *Attention) Forward(w *par.Worker, h *Heads, s *AttentionScratch, rope *
 			a.place(h, s, rope, kv, places, block, r, 0, h.KV)
 		}
 		w.Barrier()
-		for i := w.ID; i < rows*h.KV; i += w.N { // strided: later rows see more positions
-			h.attend(w, s, kv, places, block, i/h.KV, i%h.KV)
+		if g0, g1 := w.Split(h.KV); rows == 1 {
+			h.attend(w, s, kv, places, block, 0, g0, g1)
+		} else {
+			for i := w.ID; i < rows*h.KV; i += w.N { // strided: later rows see more positions
+				h.attend(w, s, kv, places, block, i/h.KV, i%h.KV, i%h.KV+1)
+			}
 		}
 	}
 	w.Barrier()
@@ -145,12 +147,31 @@ func (h *Heads) rotate(x, gain, bias, cos, sin []float32) {
 	}
 }
 
+// attendRun computes the outputs of the query heads of KV heads [g0, g1) of row r, or of all rows of one sequence that follow it, and gives the number of rows. A row alone reads each
+// page once for all heads; many rows go head by head, so that one head's keys and values stay in the cache.
+func (h *Heads) attendRun(w *par.Worker, s *AttentionScratch, kv *kernel.KV, places []Place, block, r, g0, g1 int) int {
+	end := r + 1
+	for end < len(places) && &places[end].Pages[block][0] == &places[r].Pages[block][0] {
+		end++
+	}
+	if end < r+4 {
+		h.attend(w, s, kv, places, block, r, g0, g1)
+		return 1
+	}
+	for g := g0; g < g1; g++ {
+		for i := r; i < end; {
+			i += h.attendSome(w, s, kv, places[:end], block, i, g)
+		}
+	}
+	return end - r
+}
+
 // attendSome computes the output of the query heads of KV head g of row r, or of rows r to r+3 where they can share the reading of keys and values, and gives the number of
 // rows. (Four heads of a row share it by themselves.)
 func (h *Heads) attendSome(w *par.Worker, s *AttentionScratch, kv *kernel.KV, places []Place, block, r, g int) int {
 	group := h.Q / h.KV
 	if group >= 4 || r+4 > len(places) || !oneSequence((*[4]Place)(places[r:]), block) {
-		h.attend(w, s, kv, places, block, r, g)
+		h.attend(w, s, kv, places, block, r, g, g+1)
 		return 1
 	}
 	var out [4][]float32
@@ -174,9 +195,9 @@ func oneSequence(p *[4]Place, block int) bool {
 	return true
 }
 
-// attend computes the output of the query heads of KV head g of row r.
-func (h *Heads) attend(w *par.Worker, s *AttentionScratch, kv *kernel.KV, places []Place, block, r, g int) {
+// attend computes the output of the query heads of KV heads [g0, g1) of row r.
+func (h *Heads) attend(w *par.Worker, s *AttentionScratch, kv *kernel.KV, places []Place, block, r, g0, g1 int) {
 	p, group := &places[r], h.Q/h.KV
 	q := s.qkv[r*h.width() : r*h.width()+h.Q*h.Dim]
-	kernel.Attend(s.out.Row(r), q, kv, p.Pages[block], p.Pos, p.Span, g*group, (g+1)*group, h.Q, h.Scale, h.Softcap, s.scores[w.ID])
+	kernel.Attend(s.out.Row(r), q, kv, p.Pages[block], p.Pos, p.Span, g0*group, g1*group, h.Q, h.Scale, h.Softcap, s.scores[w.ID])
 }

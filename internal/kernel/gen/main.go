@@ -45,15 +45,14 @@ func main() {
 	}
 	packWords()
 	packHalves()
-	fetchLines()
 	quantiseRow()
 	roundRow()
-	dotPages("dotPage1F32", 1, f32)
-	dotPages("dotPage4F32", 4, f32)
-	dotPages("dotPage1F16", 1, f16)
-	dotPages("dotPage4F16", 4, f16)
-	addValues("addValuesF32AVX2", f32)
-	addValues("addValuesF16AVX2", f16)
+	for _, f := range []plainFormat{f32, f16, q8} {
+		dotHeads(f)
+		addValues(f)
+	}
+	largestBits()
+	codes()
 	maxOf()
 	expSum()
 	expSumDouble()
@@ -65,10 +64,6 @@ func main() {
 	add()
 	scale()
 	mulAdd()
-	dotPageQ4("dotPageQ4F32", f32)
-	dotPageQ4("dotPageQ4F16", f16)
-	addValuesQ4("addValuesQ4F32", f32)
-	addValuesQ4("addValuesQ4F16", f16)
 	ropeHalf()
 	ropeInterleaved()
 	halves()
@@ -172,15 +167,3 @@ const ahead = 4 << 10
 
 // fetch asks for the line that lies ahead of a place of the weights.
 func fetch(base Register, disp int) { PREFETCHT0(Mem{Base: base, Disp: disp + ahead}) }
-
-// fetchLines asks for lines of memory that will be read soon.
-func fetchLines() {
-	fn("fetchLines", "asks for n lines of 64 bytes, n at least 1; none of them need exist.", "func(p *byte, n int)")
-	p, n := arg("p"), arg("n")
-	Label("line")
-	PREFETCHT0(Mem{Base: p})
-	ADDQ(U8(64), p)
-	DECQ(n)
-	JNE(LabelRef("line"))
-	RET()
-}

@@ -16,6 +16,7 @@ var (
 	f32  = plainFormat{"F32", "float32", 4}
 	f16  = plainFormat{"F16", "uint16", 2}
 	bf16 = plainFormat{"BF16", "uint16", 2}
+	q8   = plainFormat{"Q8", "int8", 1} // of keys and values, without their scales
 )
 
 // load widens eight weights.
@@ -25,6 +26,9 @@ func (f plainFormat) load(m Mem, y VecVirtual) {
 		VMOVUPS(m, y)
 	case "F16":
 		VCVTPH2PS(m, y)
+	case "Q8":
+		VPMOVSXBD(m, y)
+		VCVTDQ2PS(y, y)
 	default:
 		VPMOVZXWD(m, y)
 		VPSLLD(U8(16), y, y)
