@@ -172,7 +172,7 @@ func InfoOf(f *tensorfile.File) Info {
 	values := map[kernel.Type]int{}
 	most := 0
 	for _, t := range f.Tensors() {
-		i.Bytes += int64(len(t.Data))
+		i.Bytes += int64(len(t.Stored()))
 		values[t.Type] += t.Len()
 		if values[t.Type] > most {
 			most, i.Quant = values[t.Type], t.TypeName()

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -24,7 +25,8 @@ type ConvertOptions struct {
 	Template  string // replaces the chat template (tokenizer.chat_template); "" keeps the input's
 	License   string // general.license; "" keeps the input's
 	Loop      Range  // layers to loop over; only for a .tinyloop
-	// Layout of a .gguf: "" keeps the input's own; "nanbeige" is the one in which stock llama.cpp runs a loop, for models that fit it.
+	// Layout of a .gguf: "" keeps the input's own; "nanbeige" is the one in which stock llama.cpp runs a loop, for models that fit it. Layout of a .tinyloop:
+	// "" keeps the matrices as GGUF has them; "panels" as the kernels read them, so that they are served from the file without a copy.
 	Layout string
 	// Done, when closed, ends the work with a fault of kind Canceled and nothing written.
 	Done <-chan struct{}
@@ -33,8 +35,11 @@ type ConvertOptions struct {
 }
 
 // Convert writes the model of in to out: a .tinyloop file, or a .gguf of the same architecture as the input's. The Spec, tokenizer, chat template and
-// licence go along.
+// licence go along. An input in panels is refused: they are for serving.
 func Convert(in *tensorfile.File, out string, o ConvertOptions) error {
+	if err := rewritable(in); err != nil {
+		return err
+	}
 	m, err := identify(in, o.Loop)
 	if err != nil {
 		return err
@@ -54,20 +59,38 @@ func Convert(in *tensorfile.File, out string, o ConvertOptions) error {
 	if to.pairs && m.spec.Block.Pos == model.RopeHalf {
 		pairRows(&m.spec, slots, weights)
 	}
-	sources := make([]tensorfile.Source, len(slots))
+	sources, extra := make([]tensorfile.Source, len(slots)), o.carried(in)
 	for i := range slots {
 		sources[i] = o.source(in, to.tensor(&m.spec, slots[i].Name).name, &slots[i], &weights[i])
+		if o.Layout == "panels" {
+			inPanels(&sources[i])
+		}
 	}
-	return write(out, to, &m.spec, o.carried(in), sources)
+	if o.Layout == "panels" {
+		extra = append(extra, tensorfile.KV{Key: tensorfile.KeyLayout, Value: kernel.PanelLayout}, tensorfile.KV{Key: "general.alignment", Value: uint32(64)})
+	}
+	return write(out, to, &m.spec, extra, sources)
+}
+
+// rewritable refuses files in panels.
+func rewritable(in *tensorfile.File) error {
+	for _, t := range in.Tensors() {
+		if t.Panels != nil {
+			return t.Usable()
+		}
+	}
+	return nil
 }
 
 // target picks the family of the output by its name.
 func target(out, layout string, in *found) (family, error) {
 	switch ext := strings.ToLower(filepath.Ext(out)); {
-	case ext == ".tinyloop" && layout == "":
+	case ext == ".tinyloop" && (layout == "" || layout == "panels"):
 		return tinyloopFamily(), nil
 	case ext == ".tinyloop":
-		return family{}, invalid("layout", "a .tinyloop file has one layout, --layout %s is for .gguf", clip(layout))
+		return family{}, invalid("layout", "--layout %s is for .gguf, a .tinyloop file can be in panels or not", clip(layout))
+	case layout == "panels":
+		return family{}, invalid("layout", "only a .tinyloop file can be in panels, the output is %s", filepath.Base(out))
 	case ext == ".gguf":
 		return ggufTarget(layout, in)
 	}
@@ -125,7 +148,7 @@ func CheckHash(f *tensorfile.File) error {
 	var tensors []tensorfile.Source
 	for _, t := range f.Tensors() {
 		tensors = append(tensors, tensorfile.Source{Name: t.Name, Type: t.Type, Shape: t.Shape, WriteTo: func(w io.Writer) error {
-			_, err := w.Write(t.Data)
+			_, err := w.Write(t.Stored())
 			return err
 		}})
 	}
@@ -199,6 +222,27 @@ func nameOf(path string) string {
 		return strings.TrimSuffix(name, ext)
 	}
 	return name
+}
+
+// inPanels makes a matrix be written as the kernels read it. All of it is in memory meanwhile, twice.
+func inPanels(s *tensorfile.Source) {
+	if len(s.Shape) != 2 {
+		return
+	}
+	rows := s.WriteTo
+	s.WriteTo = func(w io.Writer) error {
+		var b bytes.Buffer
+		if err := rows(&b); err != nil {
+			return err
+		}
+		m, err := kernel.NewMatrix(s.Type, s.Shape[0], s.Shape[1], b.Bytes())
+		if err != nil {
+			return err
+		}
+		defer m.Free()
+		_, err = w.Write(m.Packed())
+		return err
+	}
 }
 
 // source gives one tensor in its new format.

@@ -15,8 +15,9 @@ type Options struct {
 	Loop Range // a range of layers to loop over, in a model that has no loop; the zero Range leaves the model as it is
 }
 
-// Load reads the Spec and the weights of any supported file. The model keeps nothing of f, which may be closed after. Weights that are no finite
-// numbers are refused by the tensor's name: such a model answers nothing.
+// Load reads the Spec and the weights of any supported file, which may be closed after. Weights that are no finite numbers are refused by the tensor's name:
+// such a model answers nothing. The model keeps nothing of f, except of a .tinyloop file in panels: its matrices are the file's own pages, taken as they are,
+// and stay mapped until the model is closed.
 func Load(f *tensorfile.File) (*model.Model, error) { return LoadWith(f, Options{}) }
 
 // LoadWith is Load with options.
@@ -58,7 +59,7 @@ type job struct {
 // The file's pages of a job are given back as soon as it is done, so that a load needs the memory of the model and of the jobs in work, not twice that of the
 // model.
 func fill(f *tensorfile.File, slots []model.Slot, weights []weight) error {
-	if err := allocate(slots, weights); err != nil {
+	if err := allocate(f, slots, weights); err != nil {
 		return err
 	}
 	jobs := cut(slots, weights)
@@ -82,20 +83,25 @@ func fill(f *tensorfile.File, slots []model.Slot, weights []weight) error {
 	return nil
 }
 
-// allocate makes all matrices, in one region of memory.
-func allocate(slots []model.Slot, weights []weight) error {
+// allocate makes all matrices, in one region of memory: that of f where they lie there in panels, else of their own.
+func allocate(f *tensorfile.File, slots []model.Slot, weights []weight) error {
 	var shapes []kernel.Shape
+	var panels [][]byte
 	for i := range slots {
 		if slots[i].Matrix == nil {
 			continue
 		}
-		s := kernel.Shape{Source: weights[i].format(), N: slots[i].N, K: slots[i].K}
+		t := &weights[i].tensor
+		s := kernel.Shape{Source: t.Type, N: slots[i].N, K: slots[i].K}
 		if err := s.Check(); err != nil {
-			return invalid(weights[i].tensor.Name, "tensor %q: %v", weights[i].tensor.Name, err)
+			return invalid(clip(t.Name), "tensor %q: %v", clip(t.Name), err)
 		}
 		shapes = append(shapes, s)
+		if t.Panels != nil {
+			panels = append(panels, t.Panels)
+		}
 	}
-	made, err := kernel.NewMatrices(shapes)
+	made, err := matrices(f, shapes, panels)
 	if err != nil {
 		return err
 	}
@@ -107,11 +113,26 @@ func allocate(slots []model.Slot, weights []weight) error {
 	return nil
 }
 
+func matrices(f *tensorfile.File, shapes []kernel.Shape, panels [][]byte) ([]*kernel.Matrix, error) {
+	if len(panels) == 0 {
+		return kernel.NewMatrices(shapes)
+	}
+	release := f.Hold()
+	made, err := kernel.ViewMatrices(shapes, panels, release)
+	if err != nil {
+		release()
+	}
+	return made, err
+}
+
 // cut divides the work into jobs, in the order of the slots.
 func cut(slots []model.Slot, weights []weight) []job {
 	var jobs []job
 	for i := range slots {
 		s, w := &slots[i], &weights[i]
+		if w.tensor.Panels != nil {
+			continue // it is there
+		}
 		if s.Matrix == nil || w.moved() {
 			jobs = append(jobs, job{i, 0, s.N, true})
 			continue

@@ -66,7 +66,7 @@ func (m *found) bind(f *tensorfile.File, slots []model.Slot) ([]weight, error) {
 			return nil, err
 		}
 		used[t.Name] = true
-		out[i] = weight{p, s.N, s.K, t}
+		out[i] = weight{place: p, n: s.N, k: s.K, tensor: t}
 	}
 	for _, t := range f.Tensors() {
 		if used[t.Name] || m.spare != nil && m.spare(&m.spec, strings.TrimPrefix(t.Name, m.prefix)) {
@@ -98,8 +98,11 @@ func (p *place) fileShape(s *model.Slot) []int {
 }
 
 func checkTensor(t *tensorfile.Tensor, s *model.Slot, want []int) error {
-	if err := t.Usable(); err != nil {
+	if err := t.Usable(); err != nil && t.Panels == nil {
 		return err
+	}
+	if t.Panels != nil && s.Matrix == nil {
+		return invalid(clip(t.Name), "tensor %q has shape %v, expected %v", clip(t.Name), t.Shape, want)
 	}
 	shape := t.Shape
 	for len(shape) > 1 && s.Vector != nil && shape[0] == 1 && len(want) < len(shape) {

@@ -29,9 +29,10 @@ type ConvertCmd struct {
 	Template  string `help:"Chat template file (Jinja) to put into the output." type:"path" placeholder:"FILE"`
 	LoopRange string `help:"Layers to loop over, as in 8-11x4 (layers 8 to 11, four passes unless a request says otherwise; two without x4). Needs a .tinyloop output." placeholder:"FIRST-LAST[xLOOPS]"`
 	License   string `help:"Licence to state in the output, as in: mit." placeholder:"NAME"`
+	Layout    string `help:"How a .tinyloop file keeps its matrices (${enum}): as the file formats do, or in the panels that the kernels read, which start at once and are shared by all processes that serve the file, but suit only builds of this layout." enum:"file,panels" default:"file"`
 	Check     bool   `help:"Compare the written weights with the input's and print the largest error."`
 
-	layout string // of a .gguf, see arch.ConvertOptions
+	gguf string // layout of a .gguf, see arch.ConvertOptions
 }
 
 // Run converts, and prints the sizes to io.Out. An interrupt ends the work, which takes its unfinished file away; work that does not notice in time
@@ -99,7 +100,10 @@ func (e *exceptions) print(w io.Writer) {
 }
 
 func (c *ConvertCmd) options(in *tensorfile.File) (arch.ConvertOptions, error) {
-	o := arch.ConvertOptions{License: c.License, Layout: c.layout}
+	o := arch.ConvertOptions{License: c.License, Layout: c.gguf}
+	if c.Layout == "panels" {
+		o.Layout = "panels"
+	}
 	var err error
 	if o.Loop, err = arch.ParseRange(c.LoopRange); err != nil {
 		return o, err

@@ -31,7 +31,7 @@ func (c *ExportCmd) Run(io *IO) error {
 		if !strings.EqualFold(filepath.Ext(c.GGUF), ".gguf") {
 			return fault.New(fault.Invalid, "gguf", "--gguf must name a file that ends in .gguf, not %s", filepath.Base(c.GGUF))
 		}
-		to := ConvertCmd{In: c.Model, Out: c.GGUF, Type: c.Type, layout: strings.TrimPrefix(c.Layout, "own")}
+		to := ConvertCmd{In: c.Model, Out: c.GGUF, Type: c.Type, gguf: strings.TrimPrefix(c.Layout, "own")}
 		return to.Run(io)
 	}
 	in, err := tensorfile.Open(c.Model)

@@ -120,8 +120,8 @@ func (c *InspectCmd) report(f *tensorfile.File) (*report, error) {
 		Name: about.Name, License: about.License, Hash: about.Hash, Tensors: []tensorSummary{}}
 	r.Architecture, _ = f.Meta.String("general.architecture")
 	for _, t := range f.Tensors() {
-		r.Tensors = append(r.Tensors, tensorSummary{t.Name, t.TypeName(), t.Shape, len(t.Data)})
-		if err := t.Usable(); err != nil && len(r.Problems) == 0 {
+		r.Tensors = append(r.Tensors, tensorSummary{t.Name, t.TypeName(), t.Shape, len(t.Stored())})
+		if err := t.Usable(); err != nil && t.Panels == nil && len(r.Problems) == 0 {
 			r.Problems = append(r.Problems, err.Error())
 		}
 	}

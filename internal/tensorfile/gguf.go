@@ -90,6 +90,9 @@ func (f *File) readGGUF(b []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := f.checkLayout(align); err != nil {
+		return err
+	}
 	infos, err := f.readGGUFInfos(c, tensors)
 	if err != nil || len(infos) == 0 {
 		return err
@@ -169,7 +172,7 @@ func (f *File) placeGGUF(b []byte, start, align uint64, infos []ggufInfo) error 
 	spans := make([]span, 0, len(infos))
 	for i := range infos {
 		in := &infos[i]
-		size, why := dataSize(in.typ, in.dims)
+		size, why := storedSize(in.typ, in.dims, f.panels)
 		if why == "" && !in.typ.Known() {
 			why = wild(in.dims, len(b))
 		}
@@ -200,6 +203,9 @@ func (f *File) placeGGUF(b []byte, start, align uint64, infos []ggufInfo) error 
 		if in.typ.Known() {
 			at := start + in.offset
 			t.Data = b[at : at+in.size : at+in.size]
+		}
+		if f.panels && len(in.dims) == 2 {
+			t.Data, t.Panels = nil, t.Data
 		}
 		f.tensors = append(f.tensors, t)
 	}

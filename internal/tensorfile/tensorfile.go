@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"tinyloop/internal/fault"
 	"tinyloop/internal/kernel"
@@ -40,8 +42,10 @@ type File struct {
 
 	folder  string // where sidecars are looked for
 	reading string // the file being read, for messages
+	panels  bool   // matrices lie in panels
 	lent    bool   // the bytes are the caller's: there is no map to give back, and nothing lies beside them
 	maps    []mapping
+	holds   atomic.Int32 // calls of Hold that are not released, less 1 once the file is closed
 	tensors []Tensor
 	byName  map[string]int
 }
@@ -52,8 +56,10 @@ type Tensor struct {
 	Type  kernel.Type
 	Shape []int // outermost first: a matrix is [rows, cols]; empty for a scalar
 	// Data is the little-endian data in row-major order, a view that must not be written to; it starts at a multiple of the element's (or the
-	// block's scale's) size. It is nil where Type is not Known: see Usable.
+	// block's scale's) size. It is nil where Type is not Known, and where there are Panels: see Usable.
 	Data []byte
+	// Panels is what the file has instead of Data where it keeps the matrix as the kernels read it (see KeyLayout): a view at a multiple of 64 bytes.
+	Panels []byte
 
 	typeName string // as the file names the type, for messages
 }
@@ -70,8 +76,19 @@ func (t Tensor) Len() int {
 	return n
 }
 
+// Stored gives the tensor's bytes as they stand in the file: Data or Panels.
+func (t Tensor) Stored() []byte {
+	if t.Panels != nil {
+		return t.Panels
+	}
+	return t.Data
+}
+
 // Usable says why the tensor's data cannot be read, or nil.
 func (t Tensor) Usable() error {
+	if t.Panels != nil {
+		return fault.New(fault.Unsupported, KeyLayout, "the file keeps its matrices in panels, which are for serving only: take the file that it was converted from")
+	}
 	if t.Type.Known() {
 		return nil
 	}
@@ -111,18 +128,37 @@ func (f *File) Sum() ([32]byte, error) {
 	return [32]byte(h.Sum(nil)), err
 }
 
-// Close gives the map back. Every view of the file's data is invalid afterwards; a second Close does nothing.
+// Close gives the map back, unless somebody holds it. Every view of the file's data is invalid afterwards, but for theirs; a second Close does nothing.
 func (f *File) Close() error {
+	maps := f.maps
+	f.maps, f.tensors, f.byName = nil, nil, nil
+	if len(maps) == 0 || f.holds.Add(-1) >= 0 {
+		return nil
+	}
+	return f.unmap(maps)
+}
+
+// Hold keeps the views of the file's data valid beyond Close, until release is called; later calls of that do nothing.
+func (f *File) Hold() (release func()) {
+	maps := f.maps
+	f.holds.Add(1)
+	return sync.OnceFunc(func() {
+		if f.holds.Add(-1) < 0 {
+			f.unmap(maps) // an error means that it was no map of ours
+		}
+	})
+}
+
+func (f *File) unmap(maps []mapping) error {
 	var first error
-	for i := range f.maps {
+	for i := range maps {
 		if f.lent {
 			break
 		}
-		if err := f.maps[i].unmap(); err != nil && first == nil {
+		if err := maps[i].unmap(); err != nil && first == nil {
 			first = err
 		}
 	}
-	f.maps, f.tensors, f.byName = nil, nil, nil
 	return first
 }
 
@@ -160,6 +196,7 @@ const (
 	codeHeader      = "file_header"
 	codeShard       = "file_shard"
 	codeSidecarSize = "sidecar_too_large"
+	codeLayout      = "file_layout"
 	codeNotWritten  = "file_not_written"
 )
 

@@ -16,7 +16,7 @@ type KV struct {
 	Value any
 }
 
-// Source is one tensor to write. WriteTo must write exactly the bytes that Type and Shape (outermost first) ask for; it is called once, in order,
+// Source is one tensor to write. WriteTo must write exactly the bytes that Type and Shape (outermost first), and the layout of the file, ask for; it is called once, in order,
 // so that a model never has to be in memory whole.
 type Source struct {
 	Name    string
@@ -28,7 +28,7 @@ type Source struct {
 const ggufWriteName = 63 // the longest name that ggml's own reader takes
 
 // Write writes a GGUF version 3 file (and so a .tinyloop file), atomically: see WriteAtomic. Tensors start at multiples of 32 bytes, or of the
-// uint32 general.alignment in meta; the last one is padded too. Mistakes in meta or tensors are found before anything is written.
+// uint32 general.alignment in meta; the last one is padded too. With KeyLayout in meta, matrices are written in panels. Mistakes in meta or tensors are found before anything is written.
 func Write(path string, meta []KV, tensors []Source) error {
 	head, sizes, align, err := ggufHead(meta, tensors)
 	if err != nil {
@@ -98,11 +98,14 @@ func ggufHead(meta []KV, tensors []Source) (head []byte, sizes []uint64, align u
 			return nil, nil, 0, fault.New(fault.Invalid, kv.Key, "metadata key %q: %v", kv.Key, err)
 		}
 	}
-	b, sizes, err = appendInfos(b, tensors, align)
+	if seen[KeyLayout] && align%panelAlign != 0 {
+		return nil, nil, 0, fault.New(fault.Invalid, KeyLayout, "matrices in panels need a general.alignment of %d, it is %d", panelAlign, align)
+	}
+	b, sizes, err = appendInfos(b, tensors, align, seen[KeyLayout])
 	return b, sizes, align, err
 }
 
-func appendInfos(b []byte, tensors []Source, align uint64) ([]byte, []uint64, error) {
+func appendInfos(b []byte, tensors []Source, align uint64, panels bool) ([]byte, []uint64, error) {
 	var at uint64
 	sizes := make([]uint64, len(tensors))
 	seen := make(map[string]bool, len(tensors))
@@ -115,7 +118,7 @@ func appendInfos(b []byte, tensors []Source, align uint64) ([]byte, []uint64, er
 		if err != nil {
 			return nil, nil, err
 		}
-		size, why := dataSize(t.Type, dims)
+		size, why := storedSize(t.Type, dims, panels)
 		if why != "" || !t.Type.Known() {
 			return nil, nil, fault.New(fault.Invalid, t.Name, "tensor %q of type %s and shape %v cannot be written %s", t.Name, t.Type, t.Shape, why)
 		}
