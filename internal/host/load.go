@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"sync"
 
 	"tinyloop/internal/arch"
+	"tinyloop/internal/chat"
 	"tinyloop/internal/embedded"
 	"tinyloop/internal/engine"
 	"tinyloop/internal/fault"
@@ -16,6 +18,7 @@ import (
 	"tinyloop/internal/kernel"
 	"tinyloop/internal/model"
 	"tinyloop/internal/tensorfile"
+	"tinyloop/internal/tok"
 )
 
 // Model is a loaded model with its running engine.
@@ -102,13 +105,14 @@ func load(name string, f *tensorfile.File, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := Tokenizer(f)
-	if err != nil {
-		return nil, err
-	}
-	tm := template(f, o.Log)
+	words := make(chan texts, 1)
+	go func() { words <- readTexts(f, o.Log) }() // the tokenizer takes about as long as small weights
 	w, err := arch.LoadWith(f, arch.Options{Loop: o.Loop})
-	if err != nil {
+	said := <-words
+	if err == nil && said.err != nil {
+		w.Close()
+	}
+	if err := cmp.Or(said.err, err); err != nil {
 		return nil, err
 	}
 	if o.MaxSeqLen > w.Spec.Context && o.Log != nil {
@@ -127,7 +131,24 @@ func load(name string, f *tensorfile.File, o Options) (*Model, error) {
 	e := engine.New(s, engine.Config{QueueLimit: o.QueueLimit, MaxSeqs: o.MaxSeqs, StepRows: o.StepRows, NoPrefixCache: o.NoPrefixCache})
 	m := &Model{Name: name, engine: e, scratch: s, weights: w}
 	about := info(name, f, w, s, kv)
-	about.Chat = talks(tm, t)
-	m.Generator = gen.New(e, t, tm, about, gen.Limits{MaxSeqLen: o.MaxSeqLen, KVMode: o.KVMode, DefaultTimeout: o.Timeout})
+	about.Chat = talks(said.template, said.tokenizer)
+	m.Generator = gen.New(e, said.tokenizer, said.template, about, gen.Limits{MaxSeqLen: o.MaxSeqLen, KVMode: o.KVMode, DefaultTimeout: o.Timeout})
 	return m, nil
+}
+
+// texts is what a model has besides its weights.
+type texts struct {
+	tokenizer *tok.Tokenizer
+	template  *chat.Template
+	err       error
+}
+
+func readTexts(f *tensorfile.File, log *slog.Logger) (t texts) {
+	t.err = f.Guard(func() (err error) {
+		if t.tokenizer, err = Tokenizer(f); err == nil {
+			t.template = template(f, log)
+		}
+		return err
+	})
+	return t
 }

@@ -60,19 +60,13 @@ type source struct {
 	nfc    bool // text is normalised to NFC first
 	lstrip []ID // special tokens that swallow white space in front, behind
 	rstrip []ID
-	ids    map[string]ID // see byText; only while loading
+	ids    *textIndex // see byText; only while loading
 }
 
 // byText maps vocabulary text to ids, the first of two that are equal. It is made once pieces are all there.
-func (s *source) byText() map[string]ID {
-	if s.ids != nil {
-		return s.ids
-	}
-	s.ids = make(map[string]ID, len(s.pieces))
-	for i, p := range s.pieces {
-		if _, ok := s.ids[p]; !ok && p != "" {
-			s.ids[p] = ID(i)
-		}
+func (s *source) byText() *textIndex {
+	if s.ids == nil {
+		s.ids = newTextIndex(s.pieces)
 	}
 	return s.ids
 }
@@ -191,7 +185,7 @@ func (s *source) checkPieces() error {
 			s.types[i] = typeUnused // a gap in the numbering
 			continue
 		}
-		if j := ids[p]; j != ID(i) {
+		if j, _ := ids.find(p); j != ID(i) {
 			return fault.New(fault.Invalid, "tokenizer", "tokens %d and %d are both %q", j, i, fault.Clip(p, 64))
 		}
 	}
@@ -199,7 +193,7 @@ func (s *source) checkPieces() error {
 }
 
 // findEnds settles which tokens end a turn and an answer.
-func (t *Tokenizer) findEnds(byPiece map[string]ID) {
+func (t *Tokenizer) findEnds(byPiece *textIndex) {
 	s := &t.src
 	add := func(id ID) {
 		if id >= 0 && !slices.Contains(t.stops, id) {
@@ -207,7 +201,7 @@ func (t *Tokenizer) findEnds(byPiece map[string]ID) {
 		}
 	}
 	for _, text := range turnEnds {
-		id, ok := byPiece[text]
+		id, ok := byPiece.find(text)
 		if !ok {
 			continue
 		}
@@ -218,7 +212,7 @@ func (t *Tokenizer) findEnds(byPiece map[string]ID) {
 		add(id)
 	}
 	for _, text := range textEnds {
-		if id, ok := byPiece[text]; ok {
+		if id, ok := byPiece.find(text); ok {
 			s.types[id] = typeControl
 			add(id)
 		}
@@ -305,12 +299,12 @@ func leadingSpacesOnly(b []byte) bool {
 }
 
 // rankMerges fills the table of pairs and finds out which tokens their own bytes encode to.
-func (t *Tokenizer) rankMerges(byPiece map[string]ID) error {
+func (t *Tokenizer) rankMerges(byPiece *textIndex) error {
 	t.pairs = newPairs(len(t.src.merges))
 	var both []byte
 	for i, m := range t.src.merges {
 		both = append(append(both[:0], t.src.pieces[m[0]]...), t.src.pieces[m[1]]...)
-		merged, ok := byPiece[string(both)]
+		merged, ok := byPiece.find(string(both))
 		if !ok {
 			return fault.New(fault.Invalid, "tokenizer.ggml.merges", "merge %d joins %q and %q, but no token is %q",
 				i, fault.Clip(t.src.pieces[m[0]], 64), fault.Clip(t.src.pieces[m[1]], 64), fault.Clip(string(both), 64))

@@ -181,7 +181,7 @@ func (s *source) resolve(pairs [][2]string) ([][2]ID, error) {
 	out := make([][2]ID, len(pairs))
 	for i, pair := range pairs {
 		for j, p := range pair {
-			id, ok := ids[p]
+			id, ok := ids.find(p)
 			if !ok {
 				return nil, fault.New(fault.Invalid, "tokenizer.ggml.merges", "merge %d names %q, which is no token", i, fault.Clip(p, 64))
 			}

@@ -301,12 +301,12 @@ func (f *hfFile) readRoles(s *source, c *hfConfig) error {
 		if err != nil {
 			return err
 		}
-		if id, ok := ids[text]; ok {
+		if id, ok := ids.find(text); ok {
 			s.roles[r.role] = id
 		}
 	}
 	if f.Model.Unk != nil && s.roles[roleUnknown] < 0 {
-		if id, ok := ids[*f.Model.Unk]; ok {
+		if id, ok := ids.find(*f.Model.Unk); ok {
 			s.roles[roleUnknown] = id
 		}
 	}
@@ -314,7 +314,7 @@ func (f *hfFile) readRoles(s *source, c *hfConfig) error {
 	if err != nil {
 		return err
 	}
-	if id, ok := ids[begin]; ok {
+	if id, ok := ids.find(begin); ok {
 		s.addBOS = true
 		if s.roles[roleBOS] < 0 {
 			s.roles[roleBOS] = id
@@ -327,7 +327,7 @@ func (f *hfFile) readRoles(s *source, c *hfConfig) error {
 		s.addBOS = *c.AddBOS
 	}
 	for _, text := range []string{"</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>"} {
-		if id, ok := ids[text]; ok && s.roles[roleEOS] < 0 {
+		if id, ok := ids.find(text); ok && s.roles[roleEOS] < 0 {
 			s.roles[roleEOS] = id
 		}
 	}

@@ -40,7 +40,11 @@ type vocab struct {
 // newVocab lays out texts (nil entries have no bytes) and indexes those that text may become.
 func newVocab(texts []string, indexed []bool) vocab {
 	v := vocab{off: make([]uint32, 1, len(texts)+1), seed: maphash.MakeSeed()}
-	n := 0
+	n, total := 0, 0
+	for _, s := range texts {
+		total += len(s)
+	}
+	v.text = make([]byte, 0, total)
 	for i, s := range texts {
 		v.text = append(v.text, s...)
 		v.off = append(v.off, uint32(len(v.text)))
@@ -64,17 +68,14 @@ func newVocab(texts []string, indexed []bool) vocab {
 // insert puts id into the table. Of two tokens with the same bytes the first stays.
 func (v *vocab) insert(id ID) {
 	b := v.bytes(id)
-	if len(b) == 0 || v.find(b) >= 0 {
+	if len(b) == 0 {
 		return
 	}
 	v.longest = max(v.longest, len(b))
 	h := maphash.Bytes(v.seed, b)
-	mask := uint64(len(v.slots) - 1)
-	i := h & mask
-	for v.slots[i] != 0 {
-		i = (i + 1) & mask
+	if at := v.place(b, h); v.slots[at] == 0 {
+		v.slots[at] = h&^0xffffffff | uint64(id+1)
 	}
-	v.slots[i] = h&^0xffffffff | uint64(id+1)
 }
 
 // find gives the id whose bytes are b, or -1.
@@ -82,19 +83,19 @@ func (v *vocab) find(b []byte) ID {
 	if len(b) > v.longest {
 		return -1
 	}
-	h := maphash.Bytes(v.seed, b)
+	return ID(uint32(v.slots[v.place(b, maphash.Bytes(v.seed, b))])) - 1
+}
+
+// place gives the slot of b, or the free one where it would be.
+func (v *vocab) place(b []byte, h uint64) uint64 {
 	mask := uint64(len(v.slots) - 1)
 	for i := h & mask; ; i = (i + 1) & mask {
 		s := v.slots[i]
 		if s == 0 {
-			return -1
+			return i
 		}
-		if (s^h)>>32 != 0 {
-			continue
-		}
-		id := ID(uint32(s) - 1)
-		if string(v.bytes(id)) == string(b) {
-			return id
+		if (s^h)>>32 == 0 && string(v.bytes(ID(uint32(s)-1))) == string(b) {
+			return i
 		}
 	}
 }
