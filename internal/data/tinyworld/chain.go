@@ -33,8 +33,10 @@ const (
 	maxDistract = 12
 
 	// questions about one context: the context is read once, every further question is nearly all answer.
-	textQuestions = 12
+	textQuestions = 24
 	chatQuestions = 4
+	// rounds of questions where each takes one step. Elsewhere an answer that was given before would spare the steps.
+	easyRounds = 3
 )
 
 // links are the facts of a context: each person is with another one or at a place.
@@ -113,17 +115,27 @@ func (s *sheet) chainText(l *links, first string) {
 	}
 	s.text.WriteString(strings.Join(facts, ", ") + "\n")
 	where := s.say("where", "où")
-	for _, p := range s.asked(l, first, textQuestions) {
-		states := l.follow(p)
-		s.raw(where+" "+p, last(states), states...)
+	left, rounds := textQuestions, 1
+	if s.labels.Difficulty == 1 {
+		rounds = easyRounds
+	}
+	for range rounds {
+		for _, p := range s.asked(l, first, len(l.order)) {
+			if left == 0 {
+				return
+			}
+			left--
+			states := l.follow(p)
+			s.raw(where+" "+p, last(states), states...)
+		}
 	}
 }
 
 // asked gives at most n people to ask about: the long chain's first, and others of the same context, which cost nothing and teach as much.
 func (s *sheet) asked(l *links, first string, n int) []string {
 	out := []string{first}
-	for _, p := range sample(s.rng, l.order, min(n-1, len(l.order))) {
-		if p != first && (!s.held() || len(l.follow(p)) > maxHops) {
+	for _, p := range sample(s.rng, l.order, min(n, len(l.order))) {
+		if len(out) < n && p != first && (!s.held() || len(l.follow(p)) > maxHops) {
 			out = append(out, p)
 		}
 	}
