@@ -20,6 +20,29 @@ type Options struct {
 // and stay mapped until the model is closed.
 func Load(f *tensorfile.File) (*model.Model, error) { return LoadWith(f, Options{}) }
 
+// Memory reads the Spec, and how many bytes of memory the matrices will take: none where they are served from the file, whose pages the system takes back
+// when it needs them.
+func Memory(f *tensorfile.File, o Options) (*model.Spec, int64, error) {
+	found, err := identify(f, o.Loop)
+	if err != nil {
+		return nil, 0, err
+	}
+	slots := new(model.Weights).Slots(&found.spec)
+	weights, err := found.bind(f, slots)
+	if err != nil {
+		return nil, 0, err
+	}
+	total := int64(0)
+	for i := range slots {
+		s, w := &slots[i], &weights[i]
+		shape := kernel.Shape{Source: w.tensor.Type, N: s.N, K: s.K}
+		if s.Matrix != nil && w.tensor.Panels == nil && shape.Check() == nil {
+			total += int64(shape.PanelBytes())
+		}
+	}
+	return &found.spec, total, nil
+}
+
 // LoadWith is Load with options.
 func LoadWith(f *tensorfile.File, o Options) (*model.Model, error) {
 	found, err := identify(f, o.Loop)

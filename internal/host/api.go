@@ -15,6 +15,7 @@ type Options struct {
 	KVType        string        // number format of keys and values: "f32" (also ""), "f16", "q8"
 	KVMode        string        // sharing of K/V between loops where a request names none; see gen.ParseKVMode
 	KVBudget      int64         // bytes for keys and values a model; 0 = chosen from memory
+	Memory        int64         // bytes that weights, keys and values may take together; 0 = what the system says is free
 	MaxLoops      int           // most loops a request may ask for; 0 = the model's own bound
 	Loop          arch.Range    // layers to loop over, in a model that has no loop
 	QueueLimit    int           // waiting requests; 0 = 256

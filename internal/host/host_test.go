@@ -189,7 +189,9 @@ func TestRefusedFiles(t *testing.T) {
 func TestBudget(t *testing.T) {
 	s := &model.Spec{Vocab: 10, Dim: 64, Context: 100, Prelude: 1, Core: 2, Coda: 1, Loops: model.Loops{Default: 3, TrainedMax: 4, HardMax: 16}}
 	s.Block.Heads, s.Block.KVHeads, s.Block.HeadDim = 4, 4, 16
+	const weights = 1 << 20
 	window := int64(7 * 8) // 7 pages of 16 positions, 8 slots
+	bytes := window * s.PageBytes(kernel.F32)
 	for _, c := range []struct {
 		o     Options
 		pages int64 // 0 = refused
@@ -199,8 +201,14 @@ func TestBudget(t *testing.T) {
 		{Options{KVBudget: window * s.PageBytes(kernel.F32)}, window},
 		{Options{KVBudget: window*s.PageBytes(kernel.F32) - 1}, 0},
 		{Options{MaxLoops: 1, KVBudget: 28 * s.PageBytes(kernel.F32)}, 28},
+		{Options{Memory: weights + 20*bytes}, 8 * window},
+		{Options{Memory: weights + 3*bytes}, 3 * window}, // what the weights leave
+		{Options{Memory: weights + bytes}, window},
+		{Options{Memory: weights + bytes - 1}, 0},
+		{Options{Memory: weights + bytes, KVBudget: bytes + 1}, 0},
+		{Options{Memory: weights / 2}, 0},
 	} {
-		so, err := scratchOptions(s, kernel.F32, c.o)
+		so, err := scratchOptions(s, kernel.F32, weights, c.o)
 		if c.pages == 0 {
 			if err == nil {
 				t.Errorf("%+v: %d pages, want a refusal", c.o, so.Pages)
@@ -210,6 +218,27 @@ func TestBudget(t *testing.T) {
 		if err != nil || int64(so.Pages) != c.pages {
 			t.Errorf("%+v: %d pages %v, want %d", c.o, so.Pages, err, c.pages)
 		}
+	}
+}
+
+// TestTooLarge: a model for which there is no memory is refused with the sizes, before any of it is taken.
+func TestTooLarge(t *testing.T) {
+	path := fixture.Path(t, "stories260K", "stories260K-f32.gguf")
+	_, err := Load("x", path, Options{Memory: 1 << 20})
+	if fault.Of(err) != fault.Invalid || fault.As(err).Field != "memory" {
+		t.Fatalf("got %v", err)
+	}
+	for _, part := range []string{"stories260K-f32.gguf: the weights take 1.1 MiB", "one window of 512 tokens takes 640.0 KiB", "only 1.0 MiB of memory are free"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%v: lacks %q", err, part)
+		}
+	}
+	load1(t, path, Options{Memory: 4 << 20})
+}
+
+func TestAvailable(t *testing.T) {
+	if a := available(); a < 1<<20 {
+		t.Errorf("%d bytes are free, with this test running", a)
 	}
 }
 

@@ -105,6 +105,17 @@ func load(name string, f *tensorfile.File, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	spec, weights, err := arch.Memory(f, arch.Options{Loop: o.Loop})
+	if err != nil {
+		return nil, err
+	}
+	so, err := scratchOptions(spec, kv, weights, o)
+	if err != nil {
+		return nil, err
+	}
+	if o.MaxSeqLen > spec.Context {
+		o.Log.Warn("max_seq_len is more than the model was trained for and counts as that", "model", name, "max_seq_len", o.MaxSeqLen, "window", spec.Context)
+	}
 	words := make(chan texts, 1)
 	go func() { words <- readTexts(f, o.Log) }() // the tokenizer takes about as long as small weights
 	w, err := arch.LoadWith(f, arch.Options{Loop: o.Loop})
@@ -113,14 +124,6 @@ func load(name string, f *tensorfile.File, o Options) (*Model, error) {
 		w.Close()
 	}
 	if err := cmp.Or(said.err, err); err != nil {
-		return nil, err
-	}
-	if o.MaxSeqLen > w.Spec.Context && o.Log != nil {
-		o.Log.Warn("max_seq_len is more than the model was trained for and counts as that", "model", name, "max_seq_len", o.MaxSeqLen, "window", w.Spec.Context)
-	}
-	so, err := scratchOptions(&w.Spec, kv, o)
-	if err != nil {
-		w.Close()
 		return nil, err
 	}
 	s, err := w.NewScratch(so)

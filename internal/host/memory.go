@@ -12,10 +12,11 @@ const (
 	fallbackMemory = 4 << 30 // where the machine does not say
 )
 
-// scratchOptions sizes the working memory of a model. The KV store is o.KVBudget bytes; when that is 0, enough for eight full windows at the
-// default number of loops and one at the most, but at most a quarter of the machine's memory. A store that cannot hold one full window at the default
-// number of loops is refused: such a model could not serve what it promises.
-func scratchOptions(s *model.Spec, kv kernel.Type, o Options) (model.Options, error) {
+// scratchOptions sizes the working memory of a model whose weights take the given bytes. The KV store is o.KVBudget bytes; when that is 0, enough for eight
+// full windows at the default number of loops and one at the most, but at most a quarter of the machine's memory and what the weights leave of that which is
+// free. A store that cannot hold one full window at the default number of loops is refused: such a model could not serve what it promises. So is a model for which
+// there is not enough memory.
+func scratchOptions(s *model.Spec, kv kernel.Type, weights int64, o Options) (model.Options, error) {
 	so := model.Options{Threads: o.Threads, KVType: kv, MaxRows: rows(o), Context: s.Context, MaxLoops: s.Loops.HardMax}
 	if o.MaxSeqLen > 0 {
 		so.Context = min(so.Context, o.MaxSeqLen)
@@ -25,10 +26,19 @@ func scratchOptions(s *model.Spec, kv kernel.Type, o Options) (model.Options, er
 	}
 	window := windowPages(s, so.Context, min(s.Loops.Default, so.MaxLoops))
 	page := s.PageBytes(kv)
+	free := o.Memory
+	if free == 0 {
+		free = available()
+	}
+	if least := max(o.KVBudget, window*page); weights+least > free {
+		return so, fault.New(fault.Invalid, "memory", "the weights take %s, keys and values %s (one window of %d tokens takes %s), but only %s of memory are free: "+
+			"take a smaller number format, a shorter longest sequence or a smaller budget for keys and values, or end other programs",
+			SizeText(weights), SizeText(least), so.Context, SizeText(window*page), SizeText(max(free, 0)))
+	}
 	budget := o.KVBudget
 	if budget == 0 {
 		want := max(defaultWindows*window, windowPages(s, so.Context, so.MaxLoops))
-		budget = min(want*page, memory()/4)
+		budget = min(want*page, memory()/4, free-weights)
 	}
 	pages := budget / page
 	if pages < window {

@@ -15,10 +15,52 @@ func memory() int64 {
 	if unix.Sysinfo(&si) == nil {
 		total = int64(uint64(si.Totalram) * uint64(si.Unit))
 	}
-	if b, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
-		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 {
-			total = min(total, n)
-		}
+	if n, ok := number(read("/sys/fs/cgroup/memory.max"), ""); ok {
+		total = min(total, n)
 	}
 	return total
+}
+
+// available gives the bytes that this process may take now: what the machine has free or can free at once, and what its control group leaves of its limit, where
+// pages of files do not count.
+func available() int64 {
+	free := memory()
+	if kib, ok := number(read("/proc/meminfo"), "MemAvailable:"); ok {
+		free = min(free, kib<<10)
+	}
+	limit, limited := number(read("/sys/fs/cgroup/memory.max"), "")
+	used, ok := number(read("/sys/fs/cgroup/memory.current"), "")
+	if !limited || !ok {
+		return free
+	}
+	stat := read("/sys/fs/cgroup/memory.stat")
+	for _, key := range []string{"inactive_file", "active_file"} {
+		n, _ := number(stat, key)
+		used -= n
+	}
+	return min(free, limit-max(used, 0))
+}
+
+// read gives a small file of the system, "" where there is none.
+func read(path string) string {
+	b, _ := os.ReadFile(path)
+	return string(b)
+}
+
+// number gives the number behind a key that begins a line, or, for the key "", the number that is all of the text.
+func number(text, key string) (int64, bool) {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if key != "" && len(f) > 0 && f[0] == key {
+			f = f[1:]
+		} else if key != "" {
+			continue
+		}
+		if len(f) == 0 {
+			return 0, false
+		}
+		n, err := strconv.ParseInt(f[0], 10, 64)
+		return n, err == nil && n > 0
+	}
+	return 0, false
 }
