@@ -160,6 +160,7 @@ type Info struct {
 	Bytes         int64  // tensor data
 	// Agreement[d-1] is the measured share of positions whose most probable token after d loops is that of the default depth; nil = not measured.
 	Agreement []float32
+	Exits     []ExitPoint // early exits that were measured
 }
 
 // InfoOf reads the description of a file.
@@ -169,6 +170,7 @@ func InfoOf(f *tensorfile.File) Info {
 	i.License, _ = f.Meta.String("general.license")
 	i.Hash, _ = f.Meta.String(keyHash)
 	i.Agreement, _ = f.Meta.Floats(keyAgreement)
+	i.Exits = exitsOf(&f.Meta)
 	values := map[kernel.Type]int{}
 	most := 0
 	for _, t := range f.Tensors() {

@@ -192,7 +192,7 @@ func (o *ConvertOptions) carried(in *tensorfile.File) []tensorfile.KV {
 	}
 	for _, kv := range in.Meta.KVs() {
 		switch {
-		case kv.Key == "general.name", kv.Key == "general.license", kv.Key == keyAgreement, strings.HasPrefix(kv.Key, "tokenizer."):
+		case kv.Key == "general.name", kv.Key == "general.license", strings.HasPrefix(kv.Key, "tinyloop.calibration."), strings.HasPrefix(kv.Key, "tokenizer."):
 			if !skip(kv.Key) {
 				out = append(out, kv)
 			}

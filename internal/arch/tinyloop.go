@@ -123,7 +123,7 @@ func tinyloopSpec(c *config, _ *tensorfile.File) model.Spec {
 	for _, fd := range fields(&s) {
 		fd.read(c)
 	}
-	c.ignore("hash", "calibration.agreement", "layout")
+	c.ignore("hash", "layout", "calibration.agreement", "calibration.exit.rule", "calibration.exit.threshold", "calibration.exit.loops", "calibration.exit.agreement")
 	return s
 }
 

@@ -107,7 +107,8 @@ func TestDocumentedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := everything()
-	known := map[string]bool{keyVersion: true, keyHash: true, keyAgreement: true, tensorfile.KeyLayout: true}
+	known := map[string]bool{keyVersion: true, keyHash: true, keyAgreement: true, keyExitRule: true, keyExitThreshold: true, keyExitLoops: true, keyExitAgreement: true,
+		tensorfile.KeyLayout: true}
 	for _, fd := range fields(&s) {
 		known["tinyloop."+fd.key] = true
 	}

@@ -24,7 +24,7 @@ type SamplingFlags struct {
 	Seed          *uint64  `help:"Same seed, same tokens. Absent = random."`
 	Loops         *int     `help:"Passes through the looped core. Absent = the model's default." placeholder:"R"`
 	Mode          string   `help:"Decoding mode: ${enum}. All give the same tokens." enum:"autoregressive,speculative,tree_speculative,wavefront,auto" default:"autoregressive"`
-	DraftLoops    *int     `help:"Passes before a token is guessed. Absent = a quarter of the loops." placeholder:"R"`
+	DraftLoops    *int     `help:"Passes before a token is guessed. Absent = by the calibration of the file, else a quarter of the loops." placeholder:"R"`
 	DraftAhead    *int     `help:"Most guesses in flight a branch, up to 16." placeholder:"N"`
 	KBranches     *int     `name:"k-branches" help:"Branches of tree_speculative, up to 8." placeholder:"K"`
 	Verify        string   `help:"How guesses are judged: ${enum}. Only replay keeps the tokens of plain decoding." enum:"replay,rejection,typical" default:"replay"`

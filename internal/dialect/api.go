@@ -5,6 +5,7 @@
 package dialect
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -37,6 +38,7 @@ type Route struct {
 
 // Call is one request as a dialect sees it.
 type Call struct {
+	Ctx     context.Context          // ends when the client leaves; nil = never
 	ID      string                   // request id, also the stem of the answer's id
 	Created time.Time                // when the request came in
 	Body    []byte                   // whole; "" for GET

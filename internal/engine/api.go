@@ -75,7 +75,7 @@ type Request struct {
 	PromptLogprobs bool // call PromptToken for every prompt token
 	NoCache        bool // neither use nor fill the prefix cache
 	Mode           Mode
-	DraftLoops     int       // passes before a row is read out for a guess, 1..Loops-1; 0 = a quarter of Loops, rounded up
+	DraftLoops     int       // passes before a row is read out for a guess, 1..Loops-1; 0 = by Config.Agreement, else a quarter of Loops, rounded up
 	DraftAhead     int       // most guessed tokens in flight a branch, 1..MaxAhead; 0 = DefaultAhead. Bounds the rows of a Wavefront
 	Branches       int       // of TreeSpeculative, 1..MaxBranches; 0 = 2
 	Verify         Verify    // not with Autoregressive

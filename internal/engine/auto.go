@@ -123,7 +123,7 @@ func (e *Engine) measure(read int) {
 func (e *Engine) open(c *choice) {
 	a := e.pilot.depths[c.seq.Loops]
 	if a == nil {
-		a = &agreement{}
+		a = calibrated(e.cfg.Agreement, c.seq.Loops)
 		e.pilot.depths[c.seq.Loops] = a
 	}
 	a.since++
@@ -137,6 +137,22 @@ func (e *Engine) open(c *choice) {
 		a.peeks++
 		a.since = 0
 	}
+}
+
+// calibrated is what is known of a number of loops before its first token: what the calibration says, if it is of that number. It counts as much as
+// the first peeks would, which are left out.
+func calibrated(shares []float32, loops int) *agreement {
+	a := &agreement{}
+	if len(shares) != loops {
+		return a
+	}
+	a.peeks = firstPeeks
+	for k, d := range peekLoops(loops) {
+		if d > 0 {
+			a.first[k], a.wide[k], a.seen[k] = float64(shares[d-1]), float64(shares[d-1]), firstPeeks
+		}
+	}
+	return a
 }
 
 // choose picks the schedule that promises the least time a token. One that has taken longer than plain decoding would have is given up.

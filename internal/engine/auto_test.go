@@ -74,3 +74,28 @@ func TestAutoChooses(t *testing.T) {
 }
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
+
+// TestCalibration: what the file knows of its depths decides the depth of guesses, and saves Auto its first looks.
+func TestCalibration(t *testing.T) {
+	for _, c := range []struct {
+		shares []float32
+		loops  int
+		want   int
+	}{{nil, 8, 2}, {[]float32{0.1, 0.2, 0.3, 0.9, 0.95, 0.96, 0.97, 1}, 8, 4}, {[]float32{0.95, 0.96, 0.97, 0.98, 0.99, 0.99, 0.99, 1}, 8, 1}, {[]float32{0.9, 0.9, 1}, 8, 2}, {[]float32{0, 0, 1}, 3, 1}} {
+		if d := draftDepth(c.shares, c.loops); d != c.want {
+			t.Errorf("%v at %d loops: depth %d, want %d", c.shares, c.loops, d, c.want)
+		}
+	}
+	if a := calibrated([]float32{0.5, 0.75, 0.9, 1}, 4); a.peeks != firstPeeks || a.first[0] != 0.5 || a.first[1] != 0.75 || a.seen[2] != 0 {
+		t.Errorf("%+v", a)
+	}
+	if a := calibrated([]float32{0.5, 1}, 4); a.peeks != 0 || a.seen[0] != 0 {
+		t.Errorf("another number of loops: %+v", a)
+	}
+	e := start(t, scripted.New(scripted.Options{}), Config{Agreement: []float32{0.1, 0.2, 0.99, 1}})
+	s := submit(t, e, &Request{Prompt: prompt(5, 1), MaxTokens: 8, Mode: Wavefront})
+	s.wait(t)
+	if d := s.answers[0].st.DraftLoops; d != 3 {
+		t.Errorf("guesses after %d loops, want 3", d)
+	}
+}

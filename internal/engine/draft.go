@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"math"
+
 	"tinyloop/internal/fault"
 	"tinyloop/internal/sched"
 )
@@ -30,14 +32,30 @@ type scheme struct {
 	branches int
 }
 
+// draftDepth is the depth of guesses where a request names none: by the calibration that with the fewest turns a token in a wavefront, d for a right
+// guess and all for a wrong one; without one for this number of loops a quarter of it.
+func draftDepth(agreement []float32, loops int) int {
+	best, least := (loops+3)/4, math.Inf(1)
+	if len(agreement) != loops {
+		return best
+	}
+	for d := 1; d < loops; d++ {
+		a := float64(agreement[d-1])
+		if turns := a*float64(d) + (1-a)*float64(loops); turns < least {
+			best, least = d, turns
+		}
+	}
+	return best
+}
+
 // schemeOf settles what a request leaves open. A depth of one loop leaves nothing to guess from.
-func schemeOf(r *Request, loops int) scheme {
+func schemeOf(r *Request, loops int, agreement []float32) scheme {
 	if r.Mode == Autoregressive || loops < 2 {
 		return scheme{}
 	}
 	s := scheme{mode: r.Mode, loops: r.DraftLoops, ahead: r.DraftAhead, branches: 1}
 	if s.loops == 0 {
-		s.loops = (loops + 3) / 4
+		s.loops = draftDepth(agreement, loops)
 	}
 	if s.ahead == 0 {
 		s.ahead = DefaultAhead
@@ -81,7 +99,7 @@ func (e *Engine) validateDraft(r *Request) error {
 	if !(r.Accept >= 0 && r.Accept <= 1) {
 		return fault.New(fault.Invalid, "accept_threshold", "accept_threshold is %v, allowed is above 0 to 1", r.Accept)
 	}
-	return e.validateVerify(r, schemeOf(r, loops))
+	return e.validateVerify(r, schemeOf(r, loops, e.cfg.Agreement))
 }
 
 // drafting is the state of a choice's guesses.

@@ -19,6 +19,7 @@ type Config struct {
 	StepRows      int              // rows in flight in a step (decode rows and prefill chunks together); 0 = 64, at most the runner's MaxRows
 	ChunkRows     int              // most prefill rows of one request entering in a step; 0 = StepRows
 	NoPrefixCache bool             // never share K/V between requests
+	Agreement     []float32        // Agreement[d-1]: measured share of tokens that depth d names as the default depth does; nil = not measured
 	Now           func() time.Time // nil = time.Now
 }
 

@@ -92,7 +92,7 @@ func (e *Engine) newJob(r *Request, s Sink) (*job, error) {
 		c.job, c.n = j, i
 		c.trunk = branch{c: c, seq: &c.seq}
 		c.seq = sched.Seq{Loops: loops, Window: window, Sinks: sinks, Limit: limit, NoCache: r.NoCache, Owner: &c.trunk}
-		c.prepare(schemeOf(r, loops))
+		c.prepare(schemeOf(r, loops, e.cfg.Agreement))
 		e.setExit(c, r.Exit)
 		c.setFold(share)
 	}

@@ -44,7 +44,7 @@ type Request struct {
 	Echo               bool     // emit the prompt text (and its logprobs when asked) before the answer
 	VerifyLoops        *int     // another name for Loops, which it wins over
 	Mode               string   // "" or autoregressive, speculative, tree_speculative, wavefront, auto; see engine.Mode
-	DraftLoops         *int     // passes before a token is guessed, less than the loops; nil = a quarter of them
+	DraftLoops         *int     // passes before a token is guessed, less than the loops; nil = by the calibration, else a quarter of them
 	DraftAhead         *int     // guesses in flight a branch, 1..16; nil = 4
 	Branches           *int     // K_branches of tree_speculative, 1..8; nil = 2
 	Verify             string   // "" or replay, rejection, typical

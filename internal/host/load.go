@@ -131,7 +131,8 @@ func load(name string, f *tensorfile.File, o Options) (*Model, error) {
 		w.Close()
 		return nil, err
 	}
-	e := engine.New(s, engine.Config{QueueLimit: o.QueueLimit, MaxSeqs: o.MaxSeqs, StepRows: o.StepRows, NoPrefixCache: o.NoPrefixCache})
+	e := engine.New(s, engine.Config{QueueLimit: o.QueueLimit, MaxSeqs: o.MaxSeqs, StepRows: o.StepRows, NoPrefixCache: o.NoPrefixCache,
+		Agreement: arch.InfoOf(f).Agreement})
 	m := &Model{Name: name, engine: e, scratch: s, weights: w}
 	about := info(name, f, w, s, kv)
 	about.Chat = talks(said.template, said.tokenizer)

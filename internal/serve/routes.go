@@ -120,7 +120,7 @@ func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 // routed reads the body where the method has one and hands the call to the route.
 func (s *Server) routed(route dialect.Route) func(x *exchange, r *http.Request) {
 	return func(x *exchange, r *http.Request) {
-		x.call = &dialect.Call{ID: s.answerID(x), Created: x.start, Value: r.PathValue, Models: models{s.host}}
+		x.call = &dialect.Call{Ctx: r.Context(), ID: s.answerID(x), Created: x.start, Value: r.PathValue, Models: models{s.host}}
 		if route.Method == http.MethodPost {
 			if s.draining.Load() {
 				s.fail(x, &fault.Error{Kind: fault.Unavailable, Msg: errDraining.Error()})

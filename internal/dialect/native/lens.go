@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 	"tinyloop/internal/gen"
 )
 
-// lensTime bounds a look into the loops, which does not end when its client leaves.
+// lensTime bounds a look into the loops.
 const lensTime = time.Minute
 
 // lens answers POST /lens {prompt, loops, reasoning_effort, top, model}: what every position would say after every loop.
@@ -33,7 +34,7 @@ func lens(c *dialect.Call) ([]byte, error) {
 		return nil, err
 	}
 	defer release()
-	ctx, cancel := context.WithTimeout(context.Background(), lensTime)
+	ctx, cancel := context.WithTimeout(cmp.Or(c.Ctx, context.Background()), lensTime)
 	defer cancel()
 	l, err := g.Lens(ctx, r)
 	if err != nil {
