@@ -79,8 +79,12 @@ func Calibrate(in *tensorfile.File, out string, c Calibration) error {
 	}
 	var tensors []tensorfile.Source
 	for _, t := range in.Tensors() {
+		bytes := t.Data
+		if t.Panels != nil {
+			bytes = t.Panels
+		}
 		tensors = append(tensors, tensorfile.Source{Name: t.Name, Type: t.Type, Shape: t.Shape, WriteTo: func(w io.Writer) error {
-			_, err := w.Write(t.Data)
+			_, err := w.Write(bytes)
 			return err
 		}})
 	}
