@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"runtime"
 	"text/tabwriter"
 	"time"
 
@@ -31,6 +32,9 @@ type ModesOptions struct {
 
 	Progress func(what string) // nil = silent
 }
+
+// turnTime is after how long the cost of a turn by rows is known well enough.
+const turnTime = 2500 * time.Millisecond
 
 // TurnCost is what a turn of so many rows takes.
 type TurnCost struct {
@@ -61,6 +65,9 @@ type ModesReport struct {
 	Threads int        `json:"threads"`
 	Turns   []TurnCost `json:"turns"`
 	Modes   []ModeRow  `json:"modes"`
+	// Memory: what the model and its scratch were reckoned to take, and the process's most; 0 where the system does not say.
+	Estimate int64 `json:"estimate_bytes"`
+	Peak     int64 `json:"peak_rss"`
 }
 
 // steered runs a model in full and then decides which token its logits favour: a fixed one at full depth, and on the way the same one for a given
@@ -100,6 +107,8 @@ func Modes(ctx context.Context, o ModesOptions) (*ModesReport, error) {
 		return nil, err
 	}
 	defer f.Close()
+	runtime.GC()
+	resetPeak()
 	var m *model.Model
 	if err := f.Guard(func() (err error) { m, err = arch.Load(f); return err }); err != nil {
 		return nil, err
@@ -118,7 +127,8 @@ func Modes(ctx context.Context, o ModesOptions) (*ModesReport, error) {
 		return nil, fault.New(fault.Invalid, "tokens", "tokens must be 2 to %d for this model, is %d, and rounds at least 1, is %d", m.Spec.Context-streamPrompt, o.Tokens, o.Rounds)
 	}
 	blocks := (o.Tokens + streamPrompt + model.PagePositions) / model.PagePositions
-	s, err := m.NewScratch(model.Options{Threads: o.Threads, KVType: o.KVType, Pages: 3 * blocks * m.Spec.Slots(o.Loops), MaxRows: 64, MaxLoops: o.Loops})
+	so := model.Options{Threads: o.Threads, KVType: o.KVType, Pages: 3 * blocks * m.Spec.Slots(o.Loops), MaxRows: 64, MaxLoops: o.Loops}
+	s, err := m.NewScratch(so)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +136,9 @@ func Modes(ctx context.Context, o ModesOptions) (*ModesReport, error) {
 	r := &ModesReport{File: o.Path, Quant: arch.InfoOf(f).Quant, Core: readPerToken(m, 2) - readPerToken(m, 1), Loops: o.Loops, Draft: o.Draft, Threads: o.Threads}
 	o.Progress("the cost of a turn")
 	r.turns(m, s, &o)
-	return r, r.modes(ctx, s, &o)
+	err = r.modes(ctx, s, &o)
+	r.Estimate, r.Peak = m.Bytes()+m.Spec.ScratchBytes(so), peakRSS()
+	return r, err
 }
 
 // turns measures a turn of 1 to 16 rows after a prompt.
@@ -137,7 +149,11 @@ func (r *ModesReport) turns(m *model.Model, s *model.Scratch, o *ModesOptions) {
 	_ = b.fill(context.Background(), &l, 0, streamPrompt)
 	sizes := []int{1, 2, 3, 4, 5, 6, 8, 12, 16}
 	times := make([][]float64, len(sizes))
-	for range max(8, o.Rounds*8) { // sizes in turn, so that all meet the same neighbours
+	start := time.Now()
+	for k := range max(8, o.Rounds*8) { // sizes in turn, so that all meet the same neighbours
+		if k >= 3 && time.Since(start) > turnTime {
+			break
+		}
 		for i, n := range sizes {
 			b.rows = b.rows[:0]
 			for k := range n {
@@ -173,15 +189,22 @@ func (r *ModesReport) modes(ctx context.Context, s *model.Scratch, o *ModesOptio
 		for _, x := range settings {
 			r.Modes = append(r.Modes, ModeRow{Mode: x.name, Accept: accept})
 		}
-		for round := range o.Rounds {
+		for round := range o.Rounds + 1 { // the first does not count: auto learns in it, and everything wakes up
 			for i, x := range settings {
-				o.Progress(fmt.Sprintf("%s at %.2f, round %d", x.name, accept, round+1))
+				if round == 0 && x.name != "auto" {
+					continue
+				}
+				o.Progress(fmt.Sprintf("%s at %.2f, round %d", x.name, accept, round))
 				q := x.req
 				q.Loops, q.MaxTokens, q.IgnoreStop = o.Loops, o.Tokens, true
 				for k := range streamPrompt {
 					q.Prompt = append(q.Prompt, token(k, s.Limits().Vocab))
 				}
-				if err := r.Modes[first+i].run(ctx, e, &q); err != nil {
+				row := &r.Modes[first+i]
+				if round == 0 {
+					row = new(ModeRow)
+				}
+				if err := row.run(ctx, e, &q); err != nil {
 					e.Close()
 					return err
 				}

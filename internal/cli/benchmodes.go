@@ -12,6 +12,7 @@ import (
 type BenchGroup struct {
 	Speed BenchCmd      `cmd:"" default:"withargs" help:"Speed and memory of a model, and the machine's limits beside them."`
 	Modes BenchModesCmd `cmd:"" help:"The cost of a turn by its rows, and every decoding mode over plain decoding at given shares of right guesses."`
+	Depth BenchDepthCmd `cmd:"" help:"Tables of what depth costs, on models of random weights made for it: turns, modes, loops against untied layers, mixed depths, sharing of K/V."`
 }
 
 // BenchModesCmd measures the decoding modes.

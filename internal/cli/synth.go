@@ -34,6 +34,8 @@ type SynthCmd struct {
 	Vocab   int `help:"Tokens, at least 260." default:"0" placeholder:"N"`
 	Context int `help:"Longest sequence." default:"0" placeholder:"N"`
 	Loops   int `help:"Times that all blocks are applied." default:"1" placeholder:"N"`
+
+	bank int // > 0: rows of a matrix repeat after so many, for models that are only timed
 }
 
 // shape is a preset: the dimensions of a well-known model.
@@ -199,19 +201,26 @@ func (c *SynthCmd) source(ctx context.Context, i uint64, s *model.Slot, typ kern
 	}
 	rows, cols := s.N, s.K
 	src.WriteTo = func(w io.Writer) error {
-		return writeRandom(ctx, w, rand.NewPCG(c.Seed, i), src.Type, rows, cols)
+		return writeRandom(ctx, w, rand.NewPCG(c.Seed, i), src.Type, rows, cols, c.bank)
 	}
 	return src
 }
 
-func writeRandom(ctx context.Context, w io.Writer, g *rand.PCG, typ kernel.Type, rows, cols int) error {
+func writeRandom(ctx context.Context, w io.Writer, g *rand.PCG, typ kernel.Type, rows, cols, bank int) error {
 	scale := float32(math.Sqrt(3/float64(cols)) / (1 << 31))
 	row := make([]float32, cols)
 	out := make([]byte, cols/typ.Block()*typ.BlockBytes())
 	buf := bufio.NewWriterSize(w, 1<<18)
-	for range rows {
+	var kept []byte
+	for i := range rows {
 		if ctx.Err() != nil {
 			return fault.New(fault.Canceled, "", "interrupted")
+		}
+		if bank > 0 && i >= bank {
+			if _, err := buf.Write(kept[i%bank*len(out):][:len(out)]); err != nil {
+				return err
+			}
+			continue
 		}
 		for j := 0; j < cols; j += 2 {
 			bits := g.Uint64()
@@ -221,6 +230,9 @@ func writeRandom(ctx context.Context, w io.Writer, g *rand.PCG, typ kernel.Type,
 			}
 		}
 		kernel.Quantize(out, typ, row)
+		if bank > 0 {
+			kept = append(kept, out...)
+		}
 		if _, err := buf.Write(out); err != nil {
 			return err
 		}
