@@ -10,7 +10,7 @@ const {values: flags, positionals} = parseArgs({
     allowPositionals: true,
     options: {
         rounds: {type: "string", default: "5"}, threads: {type: "string", default: "2"}, quick: {type: "boolean", default: false},
-        groups: {type: "string", default: "short,context,streams"}, "kv-dtype": {type: "string", default: "f32"},
+        groups: {type: "string", default: "short,context,streams"}, "kv-dtype": {type: "string", default: "f16"},
         json: {type: "string"}, list: {type: "boolean", default: false}, cache: {type: "string"}, tinyloop: {type: "string"}
     }
 });
