@@ -12,7 +12,8 @@
 //     plus, for formats with a minimum, acc + (min*as)*float32(sum of the block's int8 activations).
 //   - weights in super-blocks of 256 (q3_K to q6_K): per block of 32, i = the exact integer sum of factor*dot, the factor being that of the block or of each
 //     half; acc = acc + float32(i)*(d*as), plus, for formats with a minimum, acc + float32(factor*sum)*(min*as).
-//   - attention: positions ascending, absolute position mod 16 is the lane; maximum first, then exp, sum, weighted values.
+//   - attention: positions ascending, absolute position mod 16 is the lane; maximum first, then exp, sum, weighted values. Keys
+//     and values in q8 are rounded per position and head; queries and weights stay f32.
 //   - norms, softmax, exp: one order, one polynomial, on every instruction set.
 //
 // Workers split output rows, heads or tokens, never a reduction.
