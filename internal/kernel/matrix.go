@@ -323,25 +323,6 @@ func fillHalf(dst []uint16, src []byte, rows, k int) {
 	}
 }
 
-// fillBlocks writes the codes, scales and minima of one panel.
-func (m *Matrix) fillBlocks(p, rows int, src []byte) {
-	blocks, size, unit := m.K/qk, m.Source.BlockBytes(), m.wordsPerBlock()
-	words := m.words()[p*blocks*unit : (p+1)*blocks*unit]
-	for b := range blocks {
-		at := (p*blocks + b) * Panel
-		for r := range rows {
-			blk := src[(r*blocks+b)*size:][:size]
-			m.scales[at+r] = binary.LittleEndian.Uint16(blk)
-			blk = blk[2:]
-			if m.hasMin() {
-				m.mins[at+r] = binary.LittleEndian.Uint16(blk)
-				blk = blk[2:]
-			}
-			m.putBlock(words[b*unit:(b+1)*unit], r, blk)
-		}
-	}
-}
-
 // words views the codes in units of four values (layQ8) or eight (layQ4): what one row has in one group.
 func (m *Matrix) words() []uint32 { return view[uint32](m.mem[:len(m.code)]) }
 
@@ -350,68 +331,6 @@ func (m *Matrix) wordsPerBlock() int {
 		return 4 * Panel
 	}
 	return 8 * Panel
-}
-
-// putBlock writes row r's codes of one block, groups 16 words apart.
-func (m *Matrix) putBlock(dst []uint32, r int, src []byte) {
-	switch m.Source {
-	case Q8_0:
-		w, in := (*[8 * Panel]uint32)(dst), (*[32]byte)(src)
-		for g := range 8 {
-			w[g*Panel+r&15] = binary.NativeEndian.Uint32(in[4*g:]) ^ nativeWord(lift)
-		}
-	case IQ4_NL:
-		putTable((*[8 * Panel]uint32)(dst), r, (*[16]byte)(src))
-	case Q4_0, Q4_1:
-		w, in := (*[4 * Panel]uint32)(dst), (*[16]byte)(src)
-		for g := range 4 {
-			w[g*Panel+r&15] = binary.NativeEndian.Uint32(in[4*g:])
-		}
-	default:
-		putFive((*[8 * Panel]uint32)(dst), r, (*[20]byte)(src), m.Source == Q5_0)
-	}
-}
-
-// lift raises, or lowers, the even codes of four signed ones by 128.
-const lift = 0x00800080
-
-// putTable writes the values that nibbles stand for in iq4_nl.
-func putTable(w *[8 * Panel]uint32, r int, src *[16]byte) {
-	for g := range 4 {
-		var lo, hi [4]byte
-		for i, v := range src[4*g : 4*g+4] {
-			lo[i], hi[i] = byte(iq4Codes[v&15]), byte(iq4Codes[v>>4])
-		}
-		w[g*Panel+r&15], w[(g+4)*Panel+r&15] = nativeWord(binary.LittleEndian.Uint32(lo[:])^lift), nativeWord(binary.LittleEndian.Uint32(hi[:])^lift)
-	}
-}
-
-// putFive writes codes of five bits as bytes, four at a time: the nibbles of a word spread to bytes, with the fifth bits joined to them. Signed codes
-// are less 16, which on bytes that have only five bits is flipping the fifth and copying it to the upper three.
-func putFive(w *[8 * Panel]uint32, r int, src *[20]byte, signed bool) {
-	high := binary.LittleEndian.Uint32(src[:])
-	for g := range 4 {
-		v := binary.LittleEndian.Uint32(src[4+4*g:])
-		w[g*Panel+r&15] = fiveBits(v&0x0f0f0f0f, high>>(4*g), signed)
-		w[(g+4)*Panel+r&15] = fiveBits(v>>4&0x0f0f0f0f, high>>(4*g+16), signed)
-	}
-}
-
-// fiveBits joins the low four bits of high, as fifth bits, to four bytes of nibbles.
-func fiveBits(low, high uint32, signed bool) uint32 {
-	fifth := high & 15 * 0x00204081 & 0x01010101 // bit i to byte i
-	if signed {
-		fifth ^= 0x01010101
-		return nativeWord((low | fifth*0xf0) ^ lift) // a clear bit means minus 16: 0xf0 in two's complement
-	}
-	return nativeWord(low | fifth<<4)
-}
-
-// nativeWord gives the word whose bytes in memory are those of v, lowest first.
-func nativeWord(v uint32) uint32 {
-	var b [4]byte
-	binary.LittleEndian.PutUint32(b[:], v)
-	return binary.NativeEndian.Uint32(b[:])
 }
 
 // Row writes row i, K values, exactly as Dequantize gives them from the source.

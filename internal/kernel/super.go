@@ -77,10 +77,7 @@ func (s *superBlock) nibblePairs(qs, high []byte) {
 
 // readSix reads q6_K: each half of 128 values takes 64 bytes of low nibbles and 32 bytes of upper pairs of bits.
 func (s *superBlock) readSix(b []byte) {
-	for i, v := range b[192:208] {
-		s.scale[i] = int8(v)
-	}
-	s.d, s.m = binary.LittleEndian.Uint16(b[208:]), 0
+	s.readSixScales(b)
 	for i := range 2 {
 		for j := range 8 {
 			p, q := binary.LittleEndian.Uint32(b[64*i+4*j:]), binary.LittleEndian.Uint32(b[64*i+32+4*j:])
@@ -92,21 +89,22 @@ func (s *superBlock) readSix(b []byte) {
 	}
 }
 
+func (s *superBlock) readSixScales(b []byte) {
+	for i, v := range b[192:208] {
+		s.scale[i] = int8(v)
+	}
+	s.d, s.m = binary.LittleEndian.Uint16(b[208:]), 0
+}
+
 // less32 subtracts 32 from each byte, all below 64: flip bit 5 and copy it to the bits above.
 func less32(v uint32) uint32 {
 	v ^= 0x20 * ones1
 	return v | v&(0x20*ones1)*6
 }
 
-// readThree reads q3_K: pairs of bits, 128 values to 32 bytes, and third bits as in q5_K; the factors' upper two bits lie in the last four bytes.
+// readThree reads q3_K: pairs of bits, 128 values to 32 bytes, and third bits as in q5_K.
 func (s *superBlock) readThree(b []byte) {
-	f := b[96:108]
-	for j := range 4 {
-		top := f[8+j]
-		s.scale[j], s.scale[4+j] = int8(f[j]&15|top&3<<4)-32, int8(f[4+j]&15|top>>2&3<<4)-32
-		s.scale[8+j], s.scale[12+j] = int8(f[j]>>4|top>>4&3<<4)-32, int8(f[4+j]>>4|top>>6<<4)-32
-	}
-	s.d, s.m = binary.LittleEndian.Uint16(b[108:]), 0
+	s.readThreeScales(b)
 	for i := range 8 {
 		for j := range 8 {
 			q := binary.LittleEndian.Uint32(b[32+i/4*32+4*j:]) >> (i % 4 * 2) & ones2
@@ -114,6 +112,17 @@ func (s *superBlock) readThree(b []byte) {
 			s.words[8*i+j] = v | v&(4*ones1)*62 // less 4
 		}
 	}
+}
+
+// readThreeScales reads factors of six bits, whose upper two lie in the last four bytes.
+func (s *superBlock) readThreeScales(b []byte) {
+	f := b[96:108]
+	for j := range 4 {
+		top := f[8+j]
+		s.scale[j], s.scale[4+j] = int8(f[j]&15|top&3<<4)-32, int8(f[4+j]&15|top>>2&3<<4)-32
+		s.scale[8+j], s.scale[12+j] = int8(f[j]>>4|top>>4&3<<4)-32, int8(f[4+j]>>4|top>>6<<4)-32
+	}
+	s.d, s.m = binary.LittleEndian.Uint16(b[108:]), 0
 }
 
 // code gives code i, signed where the format's are.
@@ -137,48 +146,6 @@ func dequantizeSuper(dst []float32, t Type, src []byte) {
 	for b := 0; b*superLen < len(dst); b++ {
 		s.unpack(t, src[b*size:(b+1)*size])
 		s.expand(dst[b*superLen:], t == Q4_K || t == Q5_K)
-	}
-}
-
-// fillSuper writes codes, factors and scales of one panel.
-func (m *Matrix) fillSuper(p, rows int, src []byte) {
-	supers, size, unit := m.K/superLen, m.Source.BlockBytes(), m.wordsPerBlock()
-	words := m.words()
-	var s superBlock
-	for b := range supers {
-		first := (p*supers + b) * (superLen / qk) // number of the first block of 32
-		for r := range rows {
-			s.unpack(m.Source, src[(r*supers+b)*size:][:size])
-			at := (p*supers+b)*m.halvesPerSuper() + r
-			m.scales[at] = s.d
-			if m.lay != layK6 {
-				m.scales[at+Panel] = s.m
-			}
-			for i := range superLen / qk {
-				m.putSuper(words[(first+i)*unit:][:unit], m.steps[(first+i)*2*Panel:][:2*Panel], r, i, &s)
-			}
-		}
-	}
-}
-
-// putSuper writes row r of one block of 32, the i-th of s.
-func (m *Matrix) putSuper(words []uint32, steps []int8, r, i int, s *superBlock) {
-	in := (*[8]uint32)(s.words[8*i:])
-	steps[r], steps[Panel+r] = s.scale[2*i], s.scale[2*i+1]
-	if m.lay != layK6 {
-		steps[Panel+r] = int8(s.min[i])
-	}
-	if m.lay == layK4 {
-		for g := range 4 {
-			words[g*Panel+r] = nativeWord(in[g] | in[g+4]<<4)
-		}
-		return
-	}
-	for g, v := range in {
-		if m.lay == layK6 {
-			v = (v ^ 0x20*ones1) & (0x3f * ones1) // plus 32
-		}
-		words[g*Panel+r] = nativeWord(v)
 	}
 }
 
