@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -91,12 +93,12 @@ func (c *RunsShowCmd) Run(io *IO) error {
 		for _, a := range e.Answers {
 			fmt.Fprintln(io.Out, answersLine(&a))
 		}
-		for _, s := range e.Samples {
-			fmt.Fprintf(io.Out, "  %s\n    %s\n", printable(s.Prompt), printable(s.Text))
+		for i := range e.Samples {
+			fmt.Fprintf(io.Out, "  %s\n    %s\n", printable(e.Samples[i].Prompt), sampleText(&e.Samples[i]))
 		}
 	}
-	for name, sum := range m.Artifacts {
-		fmt.Fprintf(io.Out, "%s  sha256 %s\n", name, sum)
+	for _, name := range slices.Sorted(maps.Keys(m.Artifacts)) {
+		fmt.Fprintf(io.Out, "%s  sha256 %s\n", printable(name), printable(m.Artifacts[name]))
 	}
 	return nil
 }

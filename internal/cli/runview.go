@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/term"
+	"golang.org/x/text/width"
 
 	"tinyloop/internal/host"
 	"tinyloop/internal/train"
@@ -32,6 +33,7 @@ type runView struct {
 const (
 	drawEvery  = 250 * time.Millisecond
 	mostPoints = 4000
+	narrowest  = 40 // columns that a plot needs
 )
 
 func newRunView(io *IO, plain bool) *runView {
@@ -52,8 +54,8 @@ func (v *runView) Start(p *train.Plan) {
 	}
 	fmt.Fprintf(v.out, "%s of %d rows of %d tokens on %d threads; a pass over the corpus is %d steps\n", length, p.Rows, p.Context, p.Workers, p.PerPass)
 	m := &p.Memory
-	fmt.Fprintf(v.out, "memory %s: weights %s, gradients %s, optimizer %s, activations %s\n", host.SizeText(m.Total()), host.SizeText(m.Weights), host.SizeText(m.Gradients),
-		host.SizeText(m.Optimizer), host.SizeText(m.Activations))
+	fmt.Fprintf(v.out, "memory %s: weights %s, gradients %s, optimizer %s, activations %s, batches %s, evaluation %s\n", host.SizeText(m.Total()), host.SizeText(m.Weights), host.SizeText(m.Gradients),
+		host.SizeText(m.Optimizer), host.SizeText(m.Activations), host.SizeText(m.Batches), host.SizeText(m.Evaluation))
 	if !p.Validation {
 		fmt.Fprintln(v.out, "the corpus has no validation part: nothing tells which weights are best")
 	}
@@ -122,20 +124,31 @@ func (v *runView) Eval(m *train.EvalMetrics) {
 	for _, a := range m.Answers {
 		fmt.Fprintln(v.out, answersLine(&a))
 	}
-	for _, s := range m.Samples {
-		fmt.Fprintf(v.out, "  %s\n    %s\n", printable(s.Prompt), printable(s.Text))
+	for i := range m.Samples {
+		fmt.Fprintf(v.out, "  %s\n    %s\n", printable(m.Samples[i].Prompt), sampleText(&m.Samples[i]))
 	}
 }
 
 func evalLine(m *train.EvalMetrics) string {
 	s := fmt.Sprintf("eval %d:", m.Step)
 	for _, a := range m.Valid {
+		if a.Diverged {
+			s += fmt.Sprintf("  r=%d no finite loss", a.Loops)
+			continue
+		}
 		s += fmt.Sprintf("  r=%d loss %.4f bpb %.4f acc %.1f %%", a.Loops, a.Loss, a.BPB, 100*a.Accuracy)
 	}
 	if m.Best {
 		s += "  best"
 	}
 	return s
+}
+
+func sampleText(s *train.Sample) string {
+	if s.Error != "" {
+		return "(no answer: " + printable(s.Error) + ")"
+	}
+	return printable(s.Text)
 }
 
 func answersLine(a *train.Answers) string {
@@ -157,13 +170,13 @@ func (v *runView) Note(text string) {
 // draw writes the dashboard over the one before.
 func (v *runView) draw(m *train.StepMetrics) {
 	width, height, err := term.GetSize(int(v.tty.Fd()))
-	if err != nil || width < 20 {
+	if err != nil || width < 1 || height < 1 {
 		width, height = 80, 24
 	}
 	plot := 2 // rows before the plot, which fits the width by itself and holds colours
-	rows := []string{bar(m.Progress, max(width-50, 10)) + fmt.Sprintf(" %5.1f %%  step %s  left %s", 100*m.Progress, stepsText(m.Step, v.plan.Steps), m.Left.Round(time.Second)),
+	rows := []string{bar(m.Progress, min(max(width-50, 10), 100)) + fmt.Sprintf(" %5.1f %%  step %s  left %s", 100*m.Progress, stepsText(m.Step, v.plan.Steps), m.Left.Round(time.Second)),
 		v.stepLine(m)}
-	if len(v.steps) > 2 {
+	if len(v.steps) > 2 && width >= narrowest {
 		rows = append(rows, strings.Split(lossPlot(v.steps, v.evals, width, min(max(height-14, 4), 10), true), "\n")...)
 		plot = len(rows)
 	}
@@ -174,19 +187,19 @@ func (v *runView) draw(m *train.StepMetrics) {
 			rows = append(rows, answersLine(&a))
 		}
 		if k := len(e.Samples); k > 0 { // one after the other
-			s := e.Samples[int(time.Now().Unix()/4)%k]
-			rows = append(rows, "  "+printable(s.Prompt), "    "+printable(s.Text))
+			s := &e.Samples[int(time.Now().Unix()/4)%k]
+			rows = append(rows, "  "+printable(s.Prompt), "    "+sampleText(s))
 		}
 	}
 	rows = append(rows, v.note)
-	rows = rows[:min(len(rows), height-1)]
+	rows = rows[:min(len(rows), max(height-1, 1))]
 	var b strings.Builder
 	if v.lines > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", v.lines)
 	}
 	for i, r := range rows {
 		if i < 2 || i >= plot {
-			r = cut(r, width-1)
+			r = cut(r, max(width-1, 1))
 		}
 		b.WriteString("\r" + r + "\x1b[K\n")
 	}
@@ -200,11 +213,20 @@ func bar(part float64, width int) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
 }
 
-// cut shortens a line to so many characters.
-func cut(s string, n int) string {
-	r := []rune(s)
-	if len(r) <= n {
-		return s
+// cut shortens a line to so many columns of a terminal. Wide characters take two; the others count as one, also those that take none.
+func cut(s string, columns int) string {
+	for i, r := range s {
+		if columns -= columnsOf(r); columns < 0 {
+			return s[:i]
+		}
 	}
-	return string(r[:n])
+	return s
+}
+
+func columnsOf(r rune) int {
+	switch k := width.LookupRune(r).Kind(); {
+	case k == width.EastAsianWide, k == width.EastAsianFullwidth, r >= 0x1F300 && r <= 0x1FAFF:
+		return 2
+	}
+	return 1
 }

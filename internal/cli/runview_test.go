@@ -68,3 +68,11 @@ func TestBarAndCut(t *testing.T) {
 		t.Error("cut")
 	}
 }
+
+func TestLinesFitTheirColumns(t *testing.T) {
+	for in, want := range map[string]string{"abcdef": "abcd", "日本語": "日本", "a日本語": "a日", "ab": "ab", "é😀x!": "é😀x"} {
+		if got := cut(in, 4); got != want {
+			t.Errorf("cut %q to 4 columns: %q, expected %q", in, got, want)
+		}
+	}
+}

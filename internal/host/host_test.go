@@ -236,12 +236,6 @@ func TestTooLarge(t *testing.T) {
 	load1(t, path, Options{Memory: 4 << 20})
 }
 
-func TestAvailable(t *testing.T) {
-	if a := available(); a < 1<<20 {
-		t.Errorf("%d bytes are free, with this test running", a)
-	}
-}
-
 func TestNames(t *testing.T) {
 	h := New()
 	if _, _, err := h.Get("tl"); fault.Of(err) != fault.NoModel {

@@ -3,6 +3,7 @@ package host
 import (
 	"tinyloop/internal/fault"
 	"tinyloop/internal/kernel"
+	"tinyloop/internal/machine"
 	"tinyloop/internal/model"
 )
 
@@ -28,7 +29,7 @@ func scratchOptions(s *model.Spec, kv kernel.Type, weights int64, o Options) (mo
 	page := s.PageBytes(kv)
 	free := o.Memory
 	if free == 0 {
-		free = available()
+		free = machine.Available()
 	}
 	if least := max(o.KVBudget, window*page); weights+least > free {
 		return so, fault.New(fault.Invalid, "memory", "the weights take %s, keys and values %s (one window of %d tokens takes %s), but only %s of memory are free: "+
@@ -59,4 +60,12 @@ func rows(o Options) int {
 // windowPages gives the pages of a sequence that fills the window.
 func windowPages(s *model.Spec, context, loops int) int64 {
 	return int64((context+model.PagePositions-1)/model.PagePositions) * int64(s.Slots(loops))
+}
+
+// memory gives the bytes that this process may use, a modest figure where the system does not say: --kv-budget sets another.
+func memory() int64 {
+	if n := machine.Memory(); n > 0 {
+		return n
+	}
+	return fallbackMemory
 }

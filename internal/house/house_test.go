@@ -20,6 +20,7 @@ var rank = map[string]int{
 	"internal/fault":          -1, // the vocabulary of user errors: anyone may import it
 	"internal/invariants":     -1, // checks under a build tag: anyone may import it
 	"internal/fixture":        -1, // test data beside the checkout: tests only
+	"internal/machine":        0,  // what the machine offers; locks on folders
 	"internal/par":            0,  // splits a loop over cores; knows no model
 	"internal/kernel":         0,  // inner loops and number formats on slices
 	"internal/tok":            0,  // text to ids and back; knows no model
@@ -67,7 +68,7 @@ var privilege = []struct {
 }{
 	{"unsafe", "only kernels and the mapper of files touch raw memory", []string{"internal/kernel", "internal/tensorfile"}},
 	{"net/http", "the wire belongs to dialects, serve and the command line", []string{"internal/dialect", "internal/web", "internal/serve", "internal/servetest", "internal/cli"}},
-	{"golang.org/x/sys/unix", "raw system calls: files are mapped in tensorfile, the arena is kernel's, bench probes memory on huge pages", []string{"internal/kernel", "internal/tensorfile", "internal/par", "internal/host", "internal/cli", "internal/bench"}},
+	{"golang.org/x/sys/unix", "raw system calls: files are mapped in tensorfile, the arena is kernel's, bench probes memory on huge pages, machine asks for its size and locks folders", []string{"internal/kernel", "internal/tensorfile", "internal/par", "internal/machine", "internal/cli", "internal/bench"}},
 }
 
 // forbidden names imports that a package must never have, itself or through others of ours, with the reason.

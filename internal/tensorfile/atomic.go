@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"tinyloop/internal/fault"
 )
@@ -57,7 +58,19 @@ func finishFile(f *os.File, w *bufio.Writer) error {
 func tempName() string {
 	var b [8]byte
 	rand.Read(b[:]) // never fails
-	return ".tinyloop-" + hex.EncodeToString(b[:]) + ".tmp"
+	return tempPrefix + hex.EncodeToString(b[:]) + tempSuffix
+}
+
+const tempPrefix, tempSuffix = ".tinyloop-", ".tmp"
+
+// Sweep removes what WriteAtomic left in a folder when its process was killed. Nobody may be writing there.
+func Sweep(folder string) {
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		if name := e.Name(); e.Type().IsRegular() && strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, tempSuffix) {
+			os.Remove(filepath.Join(folder, name))
+		}
+	}
 }
 
 // syncFolder makes the rename itself durable. Systems that cannot sync a folder say so; the file is whole all the same.

@@ -1,8 +1,12 @@
 package train
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +25,7 @@ const (
 	stateSuffix      = ".state"
 	modelSuffix      = ".tinyloop"
 	keyState         = "training.state"
+	keySum           = "training.sha256" // of the moments
 )
 
 // state is what a run knows besides its weights and moments.
@@ -39,14 +44,29 @@ type state struct {
 	BestStep   int           `json:"best_step"`
 	Evaluated  int           `json:"evaluated"` // step of the last evaluation
 	Weights    string        `json:"weights"`   // hash of the file beside
+	// Unsettled: the run was stopped before it had done what follows this step, its look at the curriculum or its evaluation.
+	Unsettled bool `json:"unsettled,omitempty"`
 }
 
 func checkpointPath(dir string, step int) string {
 	return filepath.Join(dir, checkpointFolder, fmt.Sprintf("step-%08d", step))
 }
 
-// writeCheckpoint writes both files and removes all but the last keep.
-func writeCheckpoint(dir string, id *identity, t *trainer, st state, keep int) (string, error) {
+// writeCheckpoint writes both files and removes all but the last keep. After an error neither is there.
+func writeCheckpoint(dir string, id *identity, t *trainer, st state, keep int) (base string, err error) {
+	defer func() {
+		if err != nil {
+			os.Remove(checkpointPath(dir, st.Step) + modelSuffix)
+		}
+	}()
+	base, err = writeFiles(dir, id, t, st)
+	if err == nil {
+		prune(dir, keep)
+	}
+	return base, err
+}
+
+func writeFiles(dir string, id *identity, t *trainer, st state) (string, error) {
 	base := checkpointPath(dir, st.Step)
 	if err := os.MkdirAll(filepath.Dir(base), 0o777); err != nil {
 		return "", fault.New(fault.Invalid, "out", "%v", err)
@@ -71,11 +91,14 @@ func writeCheckpoint(dir string, id *identity, t *trainer, st state, keep int) (
 	if t.ema != nil {
 		sources = append(sources, floats("average", []int{len(t.ema)}, t.ema))
 	}
-	meta := []tensorfile.KV{{Key: "general.architecture", Value: "tinyloop-training"}, {Key: keyState, Value: string(text)}}
+	h := sha256.New()
+	for _, s := range sources {
+		s.WriteTo(h) // into memory
+	}
+	meta := []tensorfile.KV{{Key: "general.architecture", Value: "tinyloop-training"}, {Key: keyState, Value: string(text)}, {Key: keySum, Value: hex.EncodeToString(h.Sum(nil))}}
 	if err := tensorfile.Write(base+stateSuffix, meta, sources); err != nil {
 		return "", err
 	}
-	prune(dir, keep)
 	return base, nil
 }
 
@@ -117,6 +140,18 @@ func prune(dir string, keep int) {
 	}
 }
 
+// sweep removes what a kill during a save left: temporary files, and weights whose state was never written. Only who holds the folder may do it.
+func sweep(dir string) {
+	tensorfile.Sweep(dir)
+	tensorfile.Sweep(filepath.Join(dir, checkpointFolder))
+	names, _ := filepath.Glob(filepath.Join(globSafe(dir), checkpointFolder, "step-*"+modelSuffix))
+	for _, n := range names {
+		if _, err := os.Stat(strings.TrimSuffix(n, modelSuffix) + stateSuffix); errors.Is(err, fs.ErrNotExist) {
+			os.Remove(n)
+		}
+	}
+}
+
 // moments are the values of a .state file; average is nil where there is none.
 type moments struct{ first, second, average []float32 }
 
@@ -144,8 +179,34 @@ func readState(path, weights string) (state, moments, error) {
 			return st, m, err
 		}
 	}
-	return st, m, nil
+	if want, ok := f.Meta.String(keySum); ok && m.sum() != want {
+		return st, m, fault.New(fault.Invalid, "resume", "%s is damaged: its values are not those that were written", path)
+	}
+	return st, m, st.check(path)
 }
+
+// sum is the SHA-256 of the values as they are written.
+func (m *moments) sum() string {
+	h := sha256.New()
+	for _, x := range [][]float32{m.first, m.second, m.average} {
+		floats("", nil, x).WriteTo(h) // into memory
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// check refuses what no run writes.
+func (st *state) check(path string) error {
+	if st.Step < 0 || st.Step > mostSteps || st.Updates < 0 || st.Updates > mostUpdates || st.Elapsed < 0 || st.Level < 0 || st.Level > 1000 || st.Evaluated > st.Step {
+		return fault.New(fault.Invalid, "resume", "%s: holds no state of training: step %d, %d updates, level %d, evaluated at %d", path, st.Step, st.Updates, st.Level, st.Evaluated)
+	}
+	return nil
+}
+
+// The most steps of a run, and of those before it whose moments it has.
+const (
+	mostSteps   = 99_999_999 // eight digits: checkpoints are found in the order of their names
+	mostUpdates = 1 << 40
+)
 
 func readFloats(f *tensorfile.File, name string, to *[]float32) error {
 	t, ok := f.Tensor(name)

@@ -271,6 +271,9 @@ func decode(c *Config, text, prefix string) error {
 	if err != nil {
 		return fault.New(fault.Invalid, "recipe", "%s%v", prefix, err)
 	}
+	if v, ok := said["seed"].(int64); ok && v < 0 { // the decoder would wrap it round
+		return fault.New(fault.Invalid, "seed", "%sseed must be 0 or more, is %d", prefix, v)
+	}
 	if wrong := meta.Undecoded(); len(wrong) > 0 {
 		return fault.New(fault.Invalid, wrong[0].String(), "%sunknown key %s", prefix, wrong[0])
 	}
@@ -326,10 +329,13 @@ func (c *Config) checkLength() error {
 			n++
 		}
 	}
+	if b := time.Duration(c.Budget); b != 0 && b < time.Second {
+		return fault.New(fault.Invalid, "budget", "budget must be 1s to 2160h, is %v", b)
+	}
 	if n != 1 {
 		return fault.New(fault.Invalid, "steps", "a run needs one of steps, epochs and budget, it has %d of them", n)
 	}
-	return within(limit{"steps", float64(c.Steps), 0, 1e8}, limit{"epochs", c.Epochs, 0, 1e4}, limit{"budget (hours)", time.Duration(c.Budget).Hours(), 0, 24 * 90})
+	return within(limit{"steps", float64(c.Steps), 0, mostSteps}, limit{"epochs", c.Epochs, 0, 1e4}, limit{"budget", time.Duration(c.Budget).Hours(), 0, 24 * 90})
 }
 
 func (c *Config) checkSizes() error {
@@ -351,6 +357,7 @@ func (c *Config) checkSizes() error {
 		limit{"curriculum.every", float64(c.Curriculum.Every), 1, 1e6}, limit{"curriculum.patience", float64(c.Curriculum.Patience), 0, 1e8},
 		limit{"optimizer.matrix", o.Matrix, 0, 10}, limit{"optimizer.embed", o.Embed, 0, 10}, limit{"optimizer.gain", o.Gain, 0, 10},
 		limit{"optimizer.scalar", o.Scalar, 0, 10}, limit{"optimizer.scale", o.Scale, 0, 100}, limit{"optimizer.decay", o.Decay, 0, 10},
+		limit{"optimizer.beta1", o.Beta1, 0, 0.9999}, limit{"optimizer.beta2", o.Beta2, 0, 0.999999}, limit{"optimizer.eps", o.Eps, 1e-30, 1},
 		limit{"optimizer.clip", o.Clip, 0, 1e6}, limit{"optimizer.ema", o.EMA, 0, 0.999999},
 		limit{"guard.spike", c.Guard.Spike, 0, 1e6}, limit{"guard.most", float64(c.Guard.Most), 1, 1e6}, limit{"quant.from", c.Quant.From, 0, 1},
 		limit{"eval.every", float64(c.Eval.Every), 0, 1e8}, limit{"eval.batches", float64(c.Eval.Batches), 1, 1e5}, limit{"eval.tokens", float64(c.Eval.Tokens), 1, 1e5},

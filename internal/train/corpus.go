@@ -97,6 +97,9 @@ func (p *corpus) setLevel(level int) (err error) {
 		_, d := split(g)
 		return p.kept(g) && (!p.held(g) || d <= level)
 	}, false)
+	if err != nil && len(p.cfg.Data.Keep) > 0 {
+		return fault.New(fault.Invalid, "data.keep", "the corpus has nothing to learn of data.keep %q", p.cfg.Data.Keep)
+	}
 	return err
 }
 

@@ -1,10 +1,12 @@
 package train
 
 import (
+	"context"
 	"math"
 	"slices"
 
 	"tinyloop/internal/data"
+	"tinyloop/internal/optim"
 	"tinyloop/internal/tok"
 )
 
@@ -14,6 +16,7 @@ type AtLoops struct {
 	Loss     float64 `json:"loss"` // nats a target
 	BPB      float64 `json:"bpb"`  // bits a byte of the targets' text
 	Accuracy float64 `json:"accuracy"`
+	Diverged bool    `json:"diverged,omitempty"` // the loss is no finite number: Loss and BPB are 0 then
 }
 
 // Answers is how often the first token of a group's answers is the most probable one.
@@ -34,16 +37,8 @@ type evaluator struct {
 	groups  []*data.Loader // of Eval.Answers
 }
 
-func newEvaluator(t *trainer, c *corpus) (*evaluator, error) {
-	e := &evaluator{t: t, c: c}
-	for _, g := range t.cfg.Eval.Answers {
-		l, err := c.answers(g)
-		if err != nil {
-			return nil, err
-		}
-		e.groups = append(e.groups, l)
-	}
-	return e, nil
+func newEvaluator(t *trainer, c *corpus, groups []*data.Loader) *evaluator {
+	return &evaluator{t: t, c: c, groups: groups}
 }
 
 // loops gives the loop counts of an evaluation: those of the recipe that the model can run.
@@ -60,7 +55,7 @@ func (e *evaluator) loops() (list []int) {
 }
 
 // losses measures flat at several loop counts; nil without validation rows.
-func (e *evaluator) losses(flat []float32) ([]AtLoops, error) {
+func (e *evaluator) losses(ctx context.Context, flat []float32) ([]AtLoops, error) {
 	if e.c.check == nil {
 		return nil, nil
 	}
@@ -71,21 +66,28 @@ func (e *evaluator) losses(flat []float32) ([]AtLoops, error) {
 	bytes := e.bytes()
 	var out []AtLoops
 	for _, r := range e.loops() {
-		loss, targets, correct := e.pass(flat, r)
+		loss, targets, correct, err := e.pass(ctx, flat, r)
+		if err != nil {
+			return nil, err
+		}
 		n := float64(max(targets, 1))
-		out = append(out, AtLoops{Loops: r, Loss: loss / n, BPB: loss / math.Ln2 / float64(max(bytes, 1)), Accuracy: float64(correct) / n})
+		a := AtLoops{Loops: r, Loss: loss / n, BPB: loss / math.Ln2 / float64(max(bytes, 1)), Accuracy: float64(correct) / n}
+		if !optim.Finite(loss) {
+			a.Loss, a.BPB, a.Diverged = 0, 0, true
+		}
+		out = append(out, a)
 	}
 	return out, nil
 }
 
 // answers measures the groups of the recipe.
-func (e *evaluator) answers(flat []float32) ([]Answers, error) {
+func (e *evaluator) answers(ctx context.Context, flat []float32) ([]Answers, error) {
 	var out []Answers
 	e.t.packed.Update(e.t.pool, flat)
 	for i, l := range e.groups {
 		a := Answers{Group: e.t.cfg.Eval.Answers[i], Loops: e.loops()}
 		for _, r := range a.Loops {
-			acc, n, err := e.answered(flat, l, r)
+			acc, n, err := e.answered(ctx, flat, l, r)
 			if err != nil {
 				return nil, err
 			}
@@ -97,7 +99,7 @@ func (e *evaluator) answers(flat []float32) ([]Answers, error) {
 }
 
 // level gives the accuracy on the greatest difficulty of the curriculum, of the family that is worst at it; ok is false when validation has none of it.
-func (e *evaluator) level(flat []float32, level, loops int) (accuracy float64, ok bool, err error) {
+func (e *evaluator) level(ctx context.Context, flat []float32, level, loops int) (accuracy float64, ok bool, err error) {
 	e.t.packed.Update(e.t.pool, flat)
 	accuracy = 1
 	for _, g := range e.c.groups(level) {
@@ -105,7 +107,7 @@ func (e *evaluator) level(flat []float32, level, loops int) (accuracy float64, o
 		if err != nil {
 			return 0, false, err
 		}
-		a, n, err := e.answered(flat, l, loops)
+		a, n, err := e.answered(ctx, flat, l, loops)
 		if err != nil {
 			return 0, false, err
 		}
@@ -117,11 +119,14 @@ func (e *evaluator) level(flat []float32, level, loops int) (accuracy float64, o
 }
 
 // answered measures one group with the weights that are packed, on up to two batches.
-func (e *evaluator) answered(flat []float32, l *data.Loader, loops int) (accuracy float64, count int, err error) {
+func (e *evaluator) answered(ctx context.Context, flat []float32, l *data.Loader, loops int) (accuracy float64, count int, err error) {
 	if err := e.load(l, 2, true); err != nil {
 		return 0, 0, err
 	}
-	_, targets, correct := e.pass(flat, loops)
+	_, targets, correct, err := e.pass(ctx, flat, loops)
+	if err != nil {
+		return 0, 0, err
+	}
 	return float64(correct) / float64(max(targets, 1)), targets, nil
 }
 
@@ -185,18 +190,20 @@ func (u *micro) learns() bool {
 	return slices.ContainsFunc(u.pass.Target, func(id tok.ID) bool { return id >= 0 })
 }
 
-// pass runs the units that are loaded.
-func (e *evaluator) pass(flat []float32, loops int) (loss float64, targets, correct int) {
+// pass runs the units that are loaded. An end of ctx ends it within one unit a worker.
+func (e *evaluator) pass(ctx context.Context, flat []float32, loops int) (loss float64, targets, correct int, err error) {
 	for _, u := range e.list {
 		u.pass.Loops, u.pass.Scale = loops, 1
 	}
-	e.t.forward(flat, e.list)
+	if err := e.t.forward(ctx, flat, e.list); err != nil {
+		return 0, 0, 0, err
+	}
 	for _, u := range e.list {
 		loss += u.result.loss
 		targets += u.result.targets
 		correct += u.result.correct
 	}
-	return loss, targets, correct
+	return loss, targets, correct, nil
 }
 
 // bytes counts the text of the targets that are loaded.

@@ -109,7 +109,7 @@ type Sitting struct {
 	To    int       `json:"to_step"`
 }
 
-func machine(threads int) Machine {
+func thisMachine(threads int) Machine {
 	return Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPU: cpuName(), Cores: runtime.NumCPU(), Threads: threads, Kernels: kernel.ISA(), Go: runtime.Version()}
 }
 

@@ -236,6 +236,10 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for set, words := range map[string][]string{
+		"seed=-1":              {"seed", "-1"},
+		"budget=1ns":           {"budget", "1ns"},
+		"optimizer.beta1=nan":  {"optimizer.beta1", "NaN"},
+		"optimizer.eps=0":      {"optimizer.eps"},
 		"epochs=0":             {"steps", "0 of them"},
 		"batch.shards=0":       {"batch.shards", "1 to 64", "is 0"},
 		"loops.max=1000":       {"loops.max", "256", "1000"},

@@ -9,13 +9,18 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"time"
 
+	"tinyloop/internal/data"
 	"tinyloop/internal/fault"
+	"tinyloop/internal/kernel"
+	"tinyloop/internal/machine"
 	"tinyloop/internal/model"
 	"tinyloop/internal/optim"
 	"tinyloop/internal/tok"
@@ -45,6 +50,8 @@ type run struct {
 	eval     *evaluator
 	manifest *Manifest
 	metrics  *metricsFile
+	lock     *os.File       // of the folder
+	groups   []*data.Loader // of Eval.Answers
 	st       state
 
 	steps  int // 0 = by time
@@ -81,6 +88,9 @@ func (r *run) close() {
 	if r.metrics != nil {
 		r.metrics.close()
 	}
+	if r.lock != nil {
+		r.lock.Close()
+	}
 }
 
 // prepare checks everything, tells the plan, then takes the memory.
@@ -108,9 +118,7 @@ func (r *run) prepare() error {
 			return err
 		}
 	}
-	if r.eval, err = newEvaluator(r.t, r.corpus); err != nil {
-		return err
-	}
+	r.eval = newEvaluator(r.t, r.corpus, r.groups)
 	return r.openFolder(plan)
 }
 
@@ -123,13 +131,52 @@ func (r *run) checkFolder() error {
 	case r.o.Resume && err != nil:
 		return err
 	case r.o.Resume:
-		r.manifest = m
+		if err := r.hold(); err != nil {
+			return err
+		}
+		if r.manifest, err = ReadManifest(r.o.Dir); err != nil {
+			return err
+		}
+		return r.checkShape(m)
 	case err == nil:
 		return fault.New(fault.Invalid, "out", "%s holds a run already: choose another folder, or go on with --resume", r.o.Dir)
 	case fault.Of(err) != fault.NotFound:
 		return err
 	}
 	return nil
+}
+
+// hold takes the folder for this process: two that write into one would spoil each other's checkpoints.
+func (r *run) hold() (err error) {
+	if r.lock, err = machine.Lock(r.o.Dir); errors.Is(err, machine.ErrLocked) {
+		return fault.New(fault.Invalid, "out", "another process is training in %s", r.o.Dir)
+	}
+	if err != nil {
+		return fault.New(fault.Invalid, "out", "%v", err)
+	}
+	return nil
+}
+
+// checkShape refuses changes of what the weights of a run that goes on have decided already.
+func (r *run) checkShape(m *Manifest) error {
+	if field := changed(m.Config.Model, r.cfg.Model); field != "" {
+		return fault.New(fault.Invalid, "model."+field, "model.%s cannot be changed when a run goes on: its weights have their shape", field)
+	}
+	if was, is := m.Config.Loops, r.cfg.Loops; was.Default != is.Default || was.Hard != is.Hard {
+		return fault.New(fault.Invalid, "loops.default", "loops.default and loops.hard cannot be changed when a run goes on: they are %d and %d, not %d and %d", was.Default, was.Hard, is.Default, is.Hard)
+	}
+	return nil
+}
+
+// changed names the first field that two shapes differ in, as recipes do; "" when there is none.
+func changed(a, b ModelConfig) string {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		if !x.Field(i).Equal(y.Field(i)) {
+			return x.Type().Field(i).Tag.Get("toml")
+		}
+	}
+	return ""
 }
 
 // beginning is where a run starts.
@@ -149,6 +196,13 @@ func (r *run) start() (*beginning, error) {
 		base := list[len(list)-1]
 		b, st, err := r.readCheckpoint(base)
 		if err != nil {
+			return nil, broken(list, err)
+		}
+		if l := &r.cfg.Loops; l.Max > r.spec.Loops.HardMax {
+			return nil, fault.New(fault.Invalid, "loops.max", "loops.max must be at most %d, the most loops of the model, is %d", r.spec.Loops.HardMax, l.Max)
+		}
+		r.spec.Loops.TrainedMax = max(r.spec.Loops.TrainedMax, r.cfg.Loops.Max)
+		if err := r.affordable(); err != nil {
 			return nil, err
 		}
 		r.st, r.saved, r.parent = *st, st.Step, r.manifest.Parent
@@ -162,7 +216,19 @@ func (r *run) start() (*beginning, error) {
 	if r.spec, err = r.cfg.spec(r.o.Tokenizer.Size()); err != nil {
 		return nil, err
 	}
+	if err := r.affordable(); err != nil {
+		return nil, err
+	}
 	return &beginning{params: model.InitParams(r.spec, r.cfg.Seed), what: fmt.Sprintf("fresh weights of seed %d", r.cfg.Seed)}, nil
+}
+
+// broken says what to do about a last checkpoint that cannot be read: bytes of a disk go bad, though no kill leaves half a file.
+func broken(list []string, err error) error {
+	base := list[len(list)-1]
+	if len(list) < 2 {
+		return fault.New(fault.Invalid, "resume", "the only checkpoint, %s, cannot be used: %v", base, err)
+	}
+	return fault.New(fault.Invalid, "resume", "the last checkpoint cannot be used: %v. To go on from %s, remove %s.*", err, filepath.Base(list[len(list)-2]), base)
 }
 
 // readCheckpoint reads weights and state, and sets the Spec.
@@ -190,8 +256,14 @@ func (r *run) from(path string) (*beginning, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkSame(base, r.o.Tokenizer); err != nil {
+		return nil, err
+	}
 	r.spec, r.parent = spec, hash
 	r.cfg.keepLoops(spec)
+	if err := r.affordable(); err != nil {
+		return nil, err
+	}
 	b := &beginning{params: params, what: "weights of " + path}
 	ext := filepath.Ext(base)
 	st, m, err := readState(base[:len(base)-len(ext)]+stateSuffix, hash)
@@ -220,6 +292,16 @@ func (r *run) open() (err error) {
 	}
 	if r.corpus, err = openCorpus(r.cfg, r.o.Tokenizer, r.cfg.rowLen(r.spec)); err != nil {
 		return err
+	}
+	if m := r.manifest; m != nil && m.Corpus.Manifest != r.corpus.sum {
+		return fault.New(fault.Invalid, "data.corpus", "%s is not the corpus that the run began with: its manifest has the hash %.12s, the run's had %.12s", r.corpus.dir, r.corpus.sum, m.Corpus.Manifest)
+	}
+	for _, g := range r.cfg.Eval.Answers {
+		l, err := r.corpus.answers(g)
+		if err != nil {
+			return err
+		}
+		r.groups = append(r.groups, l)
 	}
 	if r.id, err = newIdentity(r.cfg.Name, r.o.Tokenizer, r.corpus.manifest); err != nil {
 		return err
@@ -267,7 +349,35 @@ func (r *run) memory() Memory {
 	if r.cfg.Quant.Type != "" {
 		m.Weights += n
 	}
+	b := &r.cfg.Batch
+	m.Batches = 16 * int64(b.Shards*b.Rows) * int64(b.Accumulate*r.cfg.rowLen(r.spec)) // inputs, targets twice, starts
+	depth := r.spec.Loops.Default
+	window := int64((r.spec.Context+model.PagePositions-1)/model.PagePositions+1) * int64(r.spec.Slots(depth)) * r.spec.PageBytes(kernel.F32)
+	m.Evaluation = n + 2*window
 	return m
+}
+
+// affordable refuses a run that needs more memory than there is, before any of it is taken.
+func (r *run) affordable() error {
+	have := machine.Available()
+	s, b := r.spec, &r.cfg.Batch
+	// A bound from below first, in a type that cannot overflow: a row of the stream and one of the MLP for every block, and the weights of those blocks.
+	blocks := float64(s.Prelude + s.Core + s.Coda)
+	least := 4 * (float64(b.Rows)*float64(r.cfg.rowLen(s)) + float64(s.Dim)) * float64(s.Dim+s.Block.Hidden) * blocks
+	least += 16 * float64(b.Shards) * float64(b.Rows) * float64(b.Accumulate) * float64(r.cfg.rowLen(s))
+	if least > float64(have) {
+		return tooLarge(least, have)
+	}
+	if m := r.memory(); m.Total() > have {
+		return tooLarge(float64(m.Total()), have)
+	}
+	return nil
+}
+
+func tooLarge(need float64, have int64) error {
+	const gib = 1 << 30
+	return fault.New(fault.Invalid, "memory", "the run needs %.1f GiB of memory at least, this machine has %.1f free: fewer batch.rows, batch.shards or batch.accumulate, a shorter batch.context, or a smaller model need less",
+		need/gib, float64(have)/gib)
 }
 
 // openFolder makes the folder, its manifest and its metrics.
@@ -275,18 +385,24 @@ func (r *run) openFolder(p *Plan) error {
 	if err := os.MkdirAll(r.o.Dir, 0o777); err != nil {
 		return fault.New(fault.Invalid, "out", "%v", err)
 	}
+	if r.lock == nil {
+		if err := r.hold(); err != nil {
+			return err
+		}
+		if _, err := os.Stat(filepath.Join(r.o.Dir, ManifestName)); err == nil {
+			return fault.New(fault.Invalid, "out", "%s holds a run since a moment ago: choose another folder", r.o.Dir)
+		}
+	}
+	sweep(r.o.Dir)
 	if r.manifest == nil {
 		hash := r.o.Tokenizer.Hash()
 		r.manifest = &Manifest{Format: 1, Name: r.cfg.Name, Parent: r.parent, Replays: r.o.Replays,
 			Corpus: Corpus{Path: r.corpus.dir, Manifest: r.corpus.sum, Tokenizer: hex.EncodeToString(hash[:])}, Evaluations: []EvalMetrics{}}
 	}
 	m := r.manifest
-	if m.Corpus.Manifest != r.corpus.sum {
-		return fault.New(fault.Invalid, "data.corpus", "%s is not the corpus that the run began with: its manifest has the hash %.12s, the run's had %.12s", r.corpus.dir, r.corpus.sum, m.Corpus.Manifest)
-	}
 	m.Status, m.Error, m.Version, m.Commit, m.Args, m.Config = Running, "", r.o.Version, commit(), r.o.Args, *r.cfg
 	m.Model = Shape{Params: p.Params, Unrolled: p.Unrolled, Vocab: r.spec.Vocab, Context: p.Context, Bytes: p.Memory.Total()}
-	m.Machine, m.Steps = machine(r.o.Threads), r.steps
+	m.Machine, m.Steps = thisMachine(r.o.Threads), r.steps
 	m.Evaluations = slices.DeleteFunc(m.Evaluations, func(e EvalMetrics) bool { return e.Step > r.st.Step })
 	m.Sittings = append(m.Sittings, Sitting{Began: time.Now().UTC(), From: r.st.Step, To: r.st.Step})
 	var err error
@@ -323,6 +439,11 @@ func (r *run) progress() float64 {
 func (r *run) loop(ctx context.Context) error {
 	r.began = time.Now()
 	r.rate.start(r.began, r.st.Tokens)
+	if r.st.Unsettled {
+		if err := r.between(ctx); err != nil {
+			return err
+		}
+	}
 	for r.progress() < 1 {
 		if ctx.Err() != nil {
 			return fault.New(fault.Canceled, "", "interrupted after step %d", r.st.Step)
@@ -330,6 +451,7 @@ func (r *run) loop(ctx context.Context) error {
 		if err := r.step(); err != nil {
 			return err
 		}
+		r.st.Unsettled = true
 		if err := r.between(ctx); err != nil {
 			return err
 		}
@@ -419,19 +541,21 @@ func (r *run) left() time.Duration {
 	return time.Since(r.began) / time.Duration(max(done, 1)) * time.Duration(r.steps-r.st.Step)
 }
 
-// between is what follows a step: the curriculum, evaluation, checkpoint.
+// between is what follows a step: the curriculum, evaluation, checkpoint. What an interrupt stops is done when the run goes on, so that it ends as if it
+// had never been stopped: nothing here is done twice.
 func (r *run) between(ctx context.Context) error {
 	step := r.st.Step
-	if c := &r.cfg.Curriculum; r.levels > r.st.Level && step%c.Every == 0 {
-		if err := r.advance(); err != nil {
+	if c := &r.cfg.Curriculum; r.levels > r.st.Level && step%c.Every == 0 && r.st.LevelSince != step {
+		if err := r.advance(ctx); err != nil {
 			return err
 		}
 	}
-	if every := r.cfg.Eval.Every; every > 0 && step%every == 0 {
+	if every := r.cfg.Eval.Every; every > 0 && step%every == 0 && r.st.Evaluated != step {
 		if err := r.evaluate(ctx); err != nil {
 			return err
 		}
 	}
+	r.st.Unsettled = false
 	if every := r.cfg.Save.Every; every > 0 && step%every == 0 {
 		return r.save()
 	}
@@ -439,9 +563,9 @@ func (r *run) between(ctx context.Context) error {
 }
 
 // advance raises the level when the greatest difficulty is mastered, or was tried for long enough.
-func (r *run) advance() error {
+func (r *run) advance(ctx context.Context) error {
 	st, c := &r.st, &r.cfg.Curriculum
-	accuracy, ok, err := r.eval.level(r.t.params, st.Level, r.cfg.Loops.most(r.progress(), st.Level))
+	accuracy, ok, err := r.eval.level(ctx, r.t.params, st.Level, r.cfg.Loops.most(r.progress(), st.Level))
 	if err != nil {
 		return err
 	}
@@ -464,17 +588,17 @@ func (r *run) evaluate(ctx context.Context) error {
 	st, flat := &r.st, r.t.averaged()
 	m := EvalMetrics{Step: st.Step}
 	var err error
-	if m.Valid, err = r.eval.losses(flat); err != nil {
+	if m.Valid, err = r.eval.losses(ctx, flat); err != nil {
 		return err
 	}
-	if m.Answers, err = r.eval.answers(flat); err != nil {
+	if m.Answers, err = r.eval.answers(ctx, flat); err != nil {
 		return err
 	}
-	if m.Samples, err = samples(ctx, r.cfg, r.id, r.spec, flat, r.o.Threads); err != nil && ctx.Err() == nil {
+	if m.Samples, err = samples(ctx, r.cfg, r.id, r.spec, flat, r.o.Threads); err != nil {
 		return err
 	}
 	bpb := r.judged(m.Valid)
-	if m.Best = st.Best == 0 || bpb < st.Best; m.Best {
+	if m.Best = !math.IsInf(bpb, 1) && (st.Best == 0 || bpb < st.Best); m.Best {
 		st.Best, st.BestStep = bpb, st.Step
 		if m.Agreement, err = r.write(BestName); err != nil {
 			return err
@@ -498,7 +622,7 @@ func (r *run) write(name string) ([]float32, error) {
 }
 
 // judged gives the bits per byte by which weights are compared: at the default depth, or the deepest measured below it. Without validation every
-// evaluation is better than the one before.
+// evaluation is better than the one before. Weights without a finite loss are never the best: +Inf.
 func (r *run) judged(list []AtLoops) float64 {
 	if len(list) == 0 {
 		return -float64(r.st.Step)
@@ -508,6 +632,9 @@ func (r *run) judged(list []AtLoops) float64 {
 		if a.Loops <= r.spec.Loops.Default && (a.Loops > best.Loops || best.Loops > r.spec.Loops.Default) {
 			best = a
 		}
+	}
+	if best.Diverged {
+		return math.Inf(1)
 	}
 	return best.BPB
 }
@@ -543,7 +670,17 @@ func (r *run) finish(ctx context.Context, err error) error {
 	}
 	m.Sittings[len(m.Sittings)-1].Ended = time.Now().UTC()
 	m.Artifacts = artifacts(r.o.Dir)
-	return errors.Join(err, serr, r.note())
+	return first(err, serr, r.note())
+}
+
+// first gives the first error there is. Those that follow it are of the same disk.
+func first(list ...error) error {
+	for _, err := range list {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rate is the speed of the last seconds.

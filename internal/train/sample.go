@@ -10,7 +10,8 @@ import (
 	"tinyloop/internal/model"
 )
 
-// samples lets weights answer the questions of the recipe, greedily and at the default depth, through the engine that serves models.
+// samples lets weights answer the questions of the recipe, greedily and at the default depth, through the engine that serves models. A question that
+// cannot be answered, since the window is too small for it, is a sample with an error: no reason to end a run.
 func samples(ctx context.Context, c *Config, id *identity, s *model.Spec, flat []float32, threads int) ([]Sample, error) {
 	if len(c.Eval.Chat)+len(c.Eval.Continue) == 0 {
 		return nil, nil
@@ -37,18 +38,15 @@ func samples(ctx context.Context, c *Config, id *identity, s *model.Spec, flat [
 	g := gen.New(e, id.tok, tmpl, info, gen.Limits{})
 	var out []Sample
 	ask := func(prompt string, isChat bool, r *gen.Request) error {
-		greedy, most := 0.0, c.Eval.Tokens
-		r.Temperature, r.MaxTokens = &greedy, &most
-		st, err := g.Generate(ctx, r)
-		if err != nil {
-			return err
+		text, err := answer(ctx, g, c.Eval.Tokens, r)
+		if ctx.Err() != nil {
+			return interrupted()
 		}
-		defer st.Close()
-		answers, err := gen.Fold(ctx, st)
+		s := Sample{Prompt: prompt, Chat: isChat, Text: text}
 		if err != nil {
-			return err
+			s.Error = err.Error()
 		}
-		out = append(out, Sample{Prompt: prompt, Chat: isChat, Text: answers[0].Text})
+		out = append(out, s)
 		return nil
 	}
 	for _, q := range c.Eval.Chat {
@@ -62,4 +60,20 @@ func samples(ctx context.Context, c *Config, id *identity, s *model.Spec, flat [
 		}
 	}
 	return out, nil
+}
+
+// answer writes the most probable text of at most so many tokens.
+func answer(ctx context.Context, g *gen.Generator, most int, r *gen.Request) (string, error) {
+	greedy := 0.0
+	r.Temperature, r.MaxTokens = &greedy, &most
+	st, err := g.Generate(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	defer st.Close()
+	answers, err := gen.Fold(ctx, st)
+	if err != nil {
+		return "", err
+	}
+	return answers[0].Text, nil
 }

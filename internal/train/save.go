@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bytes"
 	"io"
 	"slices"
 	"strings"
@@ -80,6 +81,9 @@ func readModel(path string) (*model.Spec, []float32, string, error) {
 		return nil, nil, "", err
 	}
 	defer f.Close()
+	if err := arch.CheckHash(f); err != nil {
+		return nil, nil, "", err
+	}
 	var m *model.Model
 	if err := f.Guard(func() (err error) { m, err = arch.Load(f); return err }); err != nil {
 		return nil, nil, "", err
@@ -93,6 +97,27 @@ func readModel(path string) (*model.Spec, []float32, string, error) {
 func checkVocab(s *model.Spec, t *tok.Tokenizer) error {
 	if t.Size() > s.Vocab {
 		return fault.New(fault.Invalid, "data.tokenizer", "the tokenizer has %d entries, the model only %d", t.Size(), s.Vocab)
+	}
+	return nil
+}
+
+// checkSame makes sure that the tokenizer of the corpus is the one that weights were trained with, where their file has it: the ids must stand for the
+// same bytes.
+func checkSame(path string, t *tok.Tokenizer) error {
+	f, err := tensorfile.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	was, err := tok.FromGGUF(f.Meta)
+	if err != nil {
+		return nil // a file without one: its vocabulary is all that can be compared
+	}
+	for id := range tok.ID(min(was.Size(), t.Size())) {
+		if a, b := was.Bytes(id), t.Bytes(id); !bytes.Equal(a, b) {
+			return fault.New(fault.Invalid, "data.tokenizer", "the weights of %s were trained with another tokenizer: token %d is %q there and %q in that of the corpus", path, id,
+				fault.Clip(string(a), 40), fault.Clip(string(b), 40))
+		}
 	}
 	return nil
 }

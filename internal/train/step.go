@@ -2,6 +2,7 @@ package train
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -46,7 +47,8 @@ type trainer struct {
 	gradF  func(w *par.Worker)
 	sumF   func(w *par.Worker)
 	passF  func(w *par.Worker)
-	passes []*micro // of passF
+	passes []*micro        // of passF
+	ends   <-chan struct{} // of passF
 }
 
 // micro is one shard's part of a micro-step.
@@ -324,20 +326,41 @@ func (t *trainer) averaged() []float32 {
 	return t.params
 }
 
-// forward measures the passes of units with the packed weights of flat, each on one worker.
-func (t *trainer) forward(flat []float32, units []*micro) {
-	t.passes = units
+// forward measures the passes of units with the packed weights of flat, each on one worker. When ctx ends before the last one has begun, the results
+// are worth nothing and an error of kind Canceled says so.
+func (t *trainer) forward(ctx context.Context, flat []float32, units []*micro) error {
+	t.passes, t.ends = units, ctx.Done()
 	was := t.noisy
 	t.noisy = flat
 	t.next.Store(0)
 	t.pool.Run(t.passF)
-	t.noisy, t.passes = was, nil
+	t.noisy, t.passes, t.ends = was, nil, nil
+	if int(t.next.Load()) < len(units) {
+		return interrupted()
+	}
+	return nil
 }
 
+func interrupted() error { return fault.New(fault.Canceled, "", "interrupted during an evaluation") }
+
 func (t *trainer) passWorker(w *par.Worker) {
-	for i := int(t.next.Add(1)) - 1; i < len(t.passes); i = int(t.next.Add(1)) - 1 {
+	for !t.ended() {
+		i := int(t.next.Add(1)) - 1
+		if i >= len(t.passes) {
+			return
+		}
 		u := t.passes[i]
 		u.result.set(t.tapes[w.ID].Forward(t.packed, t.noisy, &u.pass))
+	}
+}
+
+// ended says whether nobody waits for the passes any more.
+func (t *trainer) ended() bool {
+	select {
+	case <-t.ends:
+		return true
+	default:
+		return false
 	}
 }
 

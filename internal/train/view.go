@@ -19,16 +19,20 @@ type Plan struct {
 	Validation bool
 }
 
-// Memory is the plan's memory in bytes, all of it taken before the first step.
+// Memory is the plan's memory in bytes, all of it but Evaluation taken before the first step.
 type Memory struct {
 	Weights     int64 // parameters, their average, the noisy copy, the packed form
 	Gradients   int64
 	Optimizer   int64
 	Activations int64
+	Batches     int64
+	Evaluation  int64 // the model that writes samples, with its keys and values; taken at each evaluation
 }
 
 // Total adds them up.
-func (m *Memory) Total() int64 { return m.Weights + m.Gradients + m.Optimizer + m.Activations }
+func (m *Memory) Total() int64 {
+	return m.Weights + m.Gradients + m.Optimizer + m.Activations + m.Batches + m.Evaluation
+}
 
 // StepMetrics is one line of metrics.jsonl.
 type StepMetrics struct {
@@ -69,6 +73,7 @@ type Sample struct {
 	Prompt string `json:"prompt"`
 	Chat   bool   `json:"chat,omitempty"`
 	Text   string `json:"text"`
+	Error  string `json:"error,omitempty"` // why there is no text
 }
 
 // View is told how a run goes, on the run's goroutine.

@@ -1,6 +1,7 @@
-package host
+package machine
 
 import (
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -8,23 +9,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory gives the bytes that this process may use: the machine's, or its control group's if that is less.
-func memory() int64 {
-	total := int64(fallbackMemory)
+// Memory gives the bytes that this process may use: the machine's, or its control group's if that is less; 0 where the system does not say.
+func Memory() int64 {
+	var total int64
 	var si unix.Sysinfo_t
 	if unix.Sysinfo(&si) == nil {
 		total = int64(uint64(si.Totalram) * uint64(si.Unit))
 	}
 	if n, ok := number(read("/sys/fs/cgroup/memory.max"), ""); ok {
+		if total == 0 {
+			return n
+		}
 		total = min(total, n)
 	}
 	return total
 }
 
-// available gives the bytes that this process may take now: what the machine has free or can free at once, and what its control group leaves of its limit, where
+// Available gives the bytes that this process may take now: what the machine has free or can free at once, and what its control group leaves of its limit, where
 // pages of files do not count.
-func available() int64 {
-	free := memory()
+func Available() int64 {
+	free := Memory()
+	if free == 0 {
+		free = math.MaxInt64
+	}
 	if kib, ok := number(read("/proc/meminfo"), "MemAvailable:"); ok {
 		free = min(free, kib<<10)
 	}
