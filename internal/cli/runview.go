@@ -148,7 +148,7 @@ func sampleText(s *train.Sample) string {
 	if s.Error != "" {
 		return "(no answer: " + printable(s.Error) + ")"
 	}
-	return printable(s.Text)
+	return printable(strings.ReplaceAll(s.Text, "\n", " ↵ "))
 }
 
 func answersLine(a *train.Answers) string {
