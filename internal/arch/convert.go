@@ -37,15 +37,7 @@ type ConvertOptions struct {
 // Convert writes the model of in to out: a .tinyloop file, or a .gguf of the same architecture as the input's. The Spec, tokenizer, chat template and
 // licence go along. An input in panels is refused: they are for serving.
 func Convert(in *tensorfile.File, out string, o ConvertOptions) error {
-	if err := rewritable(in); err != nil {
-		return err
-	}
-	m, err := identify(in, o.Loop)
-	if err != nil {
-		return err
-	}
-	slots := new(model.Weights).Slots(&m.spec)
-	weights, err := m.bind(in, slots)
+	m, slots, weights, err := openRewritable(in, o.Loop)
 	if err != nil {
 		return err
 	}
@@ -70,6 +62,20 @@ func Convert(in *tensorfile.File, out string, o ConvertOptions) error {
 		extra = append(extra, tensorfile.KV{Key: tensorfile.KeyLayout, Value: kernel.PanelLayout}, tensorfile.KV{Key: "general.alignment", Value: uint32(64)})
 	}
 	return write(out, to, &m.spec, extra, sources)
+}
+
+// openRewritable identifies a model whose tensors may be read again and finds them, in the order of the slots.
+func openRewritable(in *tensorfile.File, loop Range) (*found, []model.Slot, []weight, error) {
+	if err := rewritable(in); err != nil {
+		return nil, nil, nil, err
+	}
+	m, err := identify(in, loop)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	slots := new(model.Weights).Slots(&m.spec)
+	weights, err := m.bind(in, slots)
+	return m, slots, weights, err
 }
 
 // rewritable refuses files in panels.

@@ -27,15 +27,7 @@ type ExportOptions struct {
 // the names of a .tinyloop file, and modeling_tinyloop.py, which computes it in plain PyTorch. The folder is made if it is not there; the tokenizer's files
 // are the caller's business. What was written is read back by Load and Convert.
 func Export(in *tensorfile.File, dir string, o ExportOptions) error {
-	if err := rewritable(in); err != nil {
-		return err
-	}
-	m, err := identify(in, Range{})
-	if err != nil {
-		return err
-	}
-	slots := new(model.Weights).Slots(&m.spec)
-	weights, err := m.bind(in, slots)
+	m, slots, weights, err := openRewritable(in, Range{})
 	if err != nil {
 		return err
 	}

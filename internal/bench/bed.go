@@ -8,6 +8,7 @@ import (
 
 	"tinyloop/internal/engine"
 	"tinyloop/internal/fault"
+	"tinyloop/internal/machine"
 	"tinyloop/internal/model"
 )
 
@@ -89,8 +90,8 @@ func (b *bed) allocate(o *Options, threads int) error {
 		}
 		b.lanes = append(b.lanes, newLane(sp.Slots(b.loops), limit, &pages))
 	}
-	if need := int64(pages) * sp.PageBytes(o.KVType); need > freeMemory()/10*9 {
-		return fault.New(fault.Limited, "streams", "keys and values of these rows need %d MiB, but only %d MiB of memory are free: ask for shorter contexts or fewer streams", need>>20, freeMemory()>>20)
+	if need := int64(pages) * sp.PageBytes(o.KVType); need > machine.Available()/10*9 {
+		return fault.New(fault.Limited, "streams", "keys and values of these rows need %d MiB, but only %d MiB of memory are free: ask for shorter contexts or fewer streams", need>>20, machine.Available()>>20)
 	}
 	rows := max(count, 64, min(maxRows, longest))
 	var err error

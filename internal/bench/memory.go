@@ -9,14 +9,6 @@ import (
 // peakRSS gives the largest resident memory of this process since resetPeak, 0 where the system does not say.
 func peakRSS() int64 { return field("/proc/self/status", "VmHWM:") }
 
-// freeMemory gives the memory that could be taken now; a large number where the system does not say.
-func freeMemory() int64 {
-	if n := field("/proc/meminfo", "MemAvailable:"); n > 0 {
-		return n
-	}
-	return 1 << 62
-}
-
 // resetPeak makes the peak the present size. Linux only; elsewhere and where it is forbidden the peak stays that of the whole process.
 func resetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tinyloop/internal/kernel"
+	"tinyloop/internal/machine"
 	"tinyloop/internal/par"
 )
 
@@ -55,7 +56,7 @@ func probe(ctx context.Context, threads []int, largest int64, extra []int64) (*M
 		sets = append(sets, n)
 	}
 	for _, n := range extra {
-		if n >= 1<<16 && n < freeMemory()/2 {
+		if n >= 1<<16 && n < machine.Available()/2 {
 			sets = append(sets, n)
 		}
 	}

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"runtime/pprof"
 	"time"
@@ -44,20 +42,15 @@ func (c *BenchCmd) Run(io_ *IO) error {
 	if !c.NoStart {
 		o.Start = c.start
 	}
-	if !c.Quiet && isTerminal(io_.Err) {
-		o.Progress = func(what string) { fmt.Fprintf(io_.Err, "\r\x1b[K%s", what) }
-	}
+	progress, done := io_.measuring(c.Quiet)
+	o.Progress = progress
 	r, err := c.measure(io_.Ctx, o)
-	if o.Progress != nil {
-		fmt.Fprint(io_.Err, "\r\x1b[K")
-	}
+	done()
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		e := json.NewEncoder(io_.Out)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return io_.writeJSON(r)
 	}
 	return r.Table(io_.Out)
 }

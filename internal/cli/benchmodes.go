@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
-
 	"tinyloop/internal/bench"
 	"tinyloop/internal/kernel"
 )
@@ -33,20 +30,15 @@ type BenchModesCmd struct {
 func (c *BenchModesCmd) Run(io_ *IO) error {
 	kv, _ := kernel.ParseType(c.KVDtype)
 	o := bench.ModesOptions{Path: c.File, Loops: c.Loops, Draft: c.Draft, Accept: c.Accept, Threads: c.Threads, Tokens: c.Tokens, Rounds: c.Rounds, KVType: kv}
-	if !c.Quiet && isTerminal(io_.Err) {
-		o.Progress = func(what string) { fmt.Fprintf(io_.Err, "\r\x1b[K%s", what) }
-	}
+	progress, done := io_.measuring(c.Quiet)
+	o.Progress = progress
 	r, err := bench.Modes(io_.Ctx, o)
-	if o.Progress != nil {
-		fmt.Fprint(io_.Err, "\r\x1b[K")
-	}
+	done()
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		e := json.NewEncoder(io_.Out)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return io_.writeJSON(r)
 	}
 	return r.Table(io_.Out)
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -72,9 +71,7 @@ func (c *CalibrateCmd) Run(io *IO) error {
 		return err
 	}
 	if c.JSON {
-		e := json.NewEncoder(io.Out)
-		e.SetIndent("", "  ")
-		return e.Encode(cal)
+		return io.writeJSON(cal)
 	}
 	return calibrationTable(io, &cal, t.positions, c.Out)
 }

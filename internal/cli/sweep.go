@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -67,9 +66,7 @@ func (c *SweepCmd) Run(io_ *IO) error {
 		return err
 	}
 	if c.JSON {
-		e := json.NewEncoder(io_.Out)
-		e.SetIndent("", "  ")
-		return e.Encode(rows)
+		return io_.writeJSON(rows)
 	}
 	return sweepTable(io_, rows, m.Info())
 }

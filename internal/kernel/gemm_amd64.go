@@ -2,6 +2,8 @@
 
 package kernel
 
+import "unsafe"
+
 // vectors says whether gemmCall can be called.
 func vectors() bool { return useAVX2 }
 
@@ -38,7 +40,7 @@ func gemmCall(c []float32, ldc int, t gemmTiles, rows, tiles int, b []float32, b
 func packTurned(dst, b []float32, ldb, n, k int) {
 	done := 0
 	if eights := k / 8; useAVX2 && n == Panel && eights > 0 {
-		gemmTurn16(&dst[0], &b[0], 4*ldb, eights)
+		packF32(&dst[0], (*byte)(unsafe.Pointer(&b[0])), 4*ldb, eights)
 		done = 8 * eights
 	}
 	packTurnedGeneric(dst, b, ldb, n, done, k)

@@ -44,11 +44,6 @@ func gemmCopy16(dst *float32, src *float32, stride int, n int)
 //go:noescape
 func gemmTiles6(dst *float32, step int, src *float32, stride int, n int, tiles int)
 
-// gemmTurn16 turns 16 rows of 8*eights floats, stride bytes apart, to a panel.
-//
-//go:noescape
-func gemmTurn16(dst *float32, src *float32, stride int, eights int)
-
 // softmaxRowAVX2 replaces x by e^(x-max), n a multiple of 16, at least 16; stats gets 16 lanes of sums, then the maximum.
 //
 //go:noescape

@@ -33,7 +33,6 @@ func trainSet() {
 	}
 	gemmCopy()
 	gemmTile()
-	gemmTurn()
 	back()
 	Generate()
 }
@@ -181,26 +180,5 @@ func gemmTile() {
 	ADDQ(step, dst)
 	DECQ(tiles)
 	JNE(LabelRef("tile"))
-	ret()
-}
-
-// gemmTurn writes eights of columns of 16 rows, stride bytes apart, as rows of a panel.
-func gemmTurn() {
-	fn("gemmTurn16", "turns 16 rows of 8*eights floats, stride bytes apart, to a panel.", "func(dst *float32, src *float32, stride int, eights int)")
-	dst, src, stride, n := arg("dst"), arg("src"), arg("stride"), arg("eights")
-	three, row := GP64(), GP64()
-	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, three)
-	Label("eight")
-	MOVQ(src, row)
-	for quad := range 4 {
-		turn(true, nil, func(r int) Mem { return fourRows(row, stride, three, r, 0) }, func(g int) Mem { return Mem{Base: dst, Disp: 64*g + 16*quad} })
-		if quad < 3 {
-			LEAQ(Mem{Base: row, Index: stride, Scale: 4}, row)
-		}
-	}
-	ADDQ(U8(32), src)
-	ADDQ(U32(512), dst)
-	DECQ(n)
-	JNE(LabelRef("eight"))
 	ret()
 }
