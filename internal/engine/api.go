@@ -72,8 +72,9 @@ type Request struct {
 	IgnoreStop     bool
 	MinTokens      int // Stop ids are banned before that many tokens
 	Sampling       sample.Params
-	PromptLogprobs bool // call PromptToken for every prompt token
-	NoCache        bool // neither use nor fill the prefix cache
+	Constraints    []Constraint // one a choice; nil = none
+	PromptLogprobs bool         // call PromptToken for every prompt token
+	NoCache        bool         // neither use nor fill the prefix cache
 	Mode           Mode
 	DraftLoops     int       // passes before a row is read out for a guess, 1..Loops-1; 0 = by Config.Agreement, else a quarter of Loops, rounded up
 	DraftAhead     int       // most guessed tokens in flight a branch, 1..MaxAhead; 0 = DefaultAhead. Bounds the rows of a Wavefront
@@ -86,6 +87,14 @@ type Request struct {
 	Residues       int       // of KVMod: how many loops keep K/V of their own, 1..Loops
 	Deadline       time.Time // zero = none; passing it ends every choice with Finish(Timeout)
 	Priority       int       // reserved
+}
+
+// Constraint narrows the tokens of one choice: a grammar. It is asked on the engine's goroutine, wherever a token of the choice is drawn or
+// guessed, so it holds in every mode and never depends on the schedule.
+type Constraint interface {
+	// Mask gives the ids that may follow output, the choice's tokens up to now, guesses included: bit id%64 of word id/64, at least one of them; nil
+	// = all. The words are the constraint's own and good until the next call.
+	Mask(output []int32) []uint64
 }
 
 // Why is the reason a choice ended.

@@ -272,7 +272,7 @@ func (e *Engine) peek(c *choice, d *departure) {
 		if loops == 0 || loops != int(e.rows[i].Loop) {
 			continue
 		}
-		p := c.job.sampling(len(output))
+		p := e.sampling(c, output)
 		ids := &c.peeks[k]
 		ids[0] = e.sampler.Draw(logits, p, c.n, len(output), prompt, output)
 		for n := range ids[1:] {

@@ -213,7 +213,7 @@ func (e *Engine) guess(d *departure) {
 		return // overturned in this step
 	}
 	logits, output := e.r.Logits(int(d.out)), q.Tokens[len(j.req.Prompt):]
-	p := j.sampling(len(output))
+	p := e.sampling(c, output)
 	first := int(d.pos) == c.agreed()-1
 	if j.req.Verify == Rejection {
 		// A guess that ends the answer is kept like any other: to drop it for what it is would change the distribution.

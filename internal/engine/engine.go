@@ -85,8 +85,9 @@ type loop struct {
 	out     []model.Row // rows of the current Leave
 	gone    []departure // rows at their depth, in order of entry
 
-	forks           []*job    // prefilled in this step, choices to be branched off
-	target, guessed []float32 // [vocab] distributions of a judgement
+	forks           []*job        // prefilled in this step, choices to be branched off
+	narrowed        sample.Params // scratch of sampling
+	target, guessed []float32     // [vocab] distributions of a judgement
 	pilot           pilot
 	begun           time.Time // of the step
 	pages           []int32   // of one core block, by loop

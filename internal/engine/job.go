@@ -134,6 +134,9 @@ func (e *Engine) validate(r *Request) error {
 			return fault.New(fault.Invalid, b.field, "%s is %d, allowed are %d to %d", b.field, b.v, b.lo, b.hi)
 		}
 	}
+	if r.Constraints != nil && len(r.Constraints) != max(1, r.Choices) {
+		return fault.New(fault.Invalid, "n", "there are %d constraints for %d choices", len(r.Constraints), max(1, r.Choices))
+	}
 	if r.Lens && (r.Mode != Autoregressive || r.Exit.Rule != NoExit) {
 		return fault.New(fault.Unsupported, "mode", "the lens looks at every loop and goes with no other mode and no exit")
 	}
@@ -159,12 +162,19 @@ func earlyParams(r *Request) sample.Params {
 	return p
 }
 
-// sampling is the parameters of an output position.
-func (j *job) sampling(pos int) *sample.Params {
-	if pos < j.req.MinTokens {
-		return &j.early
+// sampling is the parameters of the token behind output, good until the next call.
+func (e *Engine) sampling(c *choice, output []int32) *sample.Params {
+	j := c.job
+	p := &j.params
+	if len(output) < j.req.MinTokens {
+		p = &j.early
 	}
-	return &j.params
+	if j.req.Constraints == nil {
+		return p
+	}
+	e.narrowed = *p
+	e.narrowed.Mask = j.req.Constraints[c.n].Mask(output)
+	return &e.narrowed
 }
 
 func (j *job) stops(id int32) bool {

@@ -47,7 +47,7 @@ func (b *branch) dist(vocab, pos int) []float32 {
 func (e *Engine) guessFrom(b *branch, logits []float32, output []int32) int32 {
 	c, pos := b.c, len(output)
 	q := b.dist(e.lim.Vocab, pos)
-	e.sampler.Distribute(q, logits, c.job.sampling(pos), c.job.req.Prompt, output)
+	e.sampler.Distribute(q, logits, e.sampling(c, output), c.job.req.Prompt, output)
 	id, _ := sample.Invert(q, c.uniform(saltGuess, 0, pos))
 	return id
 }
@@ -73,7 +73,7 @@ func (e *Engine) fanFrom(c *choice, id int32, pos int) {
 // judge gives the next token where there is at least one guess for it.
 func (e *Engine) judge(c *choice, logits []float32, output []int32) int32 {
 	pos := len(output)
-	p := *c.job.sampling(pos)
+	p := *e.sampling(c, output)
 	if c.job.req.Verify == Typical {
 		return e.typical(c, logits, p, output)
 	}

@@ -75,9 +75,46 @@ func randomRequest(rng *rand.Rand, l model.Limits) *Request {
 		s.Repeat, s.RepeatLast, s.Presence, s.Frequency = 1+rng.Float32(), rng.IntN(20)-1, rng.Float32(), rng.Float32()
 	}
 	if rng.IntN(4) == 0 {
+		for range max(1, r.Choices) {
+			r.Constraints = append(r.Constraints, thirds{l.Vocab})
+		}
+	}
+	if rng.IntN(4) == 0 {
 		s.Bias = []sample.Bias{{ID: rng.Int32N(int32(l.Vocab)), Value: 4}, {ID: rng.Int32N(int32(l.Vocab)), Value: -100}}
 	}
 	return r
+}
+
+// thirds is a constraint that depends on all of the output: a third of the ids may follow.
+type thirds struct{ vocab int }
+
+func (c thirds) Mask(output []int32) []uint64 {
+	sum := uint64(len(output))
+	for _, id := range output {
+		sum = sum*31 + uint64(id)
+	}
+	mask := make([]uint64, (c.vocab+63)/64)
+	for id := int(sum % 3); id < c.vocab; id += 3 {
+		mask[id/64] |= 1 << (id % 64)
+	}
+	return mask
+}
+
+// breach gives the place of the first token that a constraint forbids, -1 when there is none.
+func breach(r *Request, choice int, tokens []token) int {
+	if r.Constraints == nil {
+		return -1
+	}
+	var ids []int32
+	for _, t := range tokens {
+		ids = append(ids, t.id)
+	}
+	for i, id := range ids {
+		if r.Constraints[choice].Mask(ids[:i])[id/64]>>(id%64)&1 == 0 {
+			return i
+		}
+	}
+	return -1
 }
 
 // randomExit is an early exit that some positions take and others do not.
@@ -132,6 +169,9 @@ func same(t *testing.T, what string, r *Request, want, got *collect, mayLeave bo
 	for i := range want.answers {
 		a, b := want.answers[i], got.answers[i]
 		tokens := a.tokens
+		if at := breach(r, i, tokens); at >= 0 {
+			t.Errorf("%s: choice %d: token %d of %v is forbidden", what, i, at, tokens)
+		}
 		if mayLeave && b.why == Cancel {
 			left = true
 			tokens = tokens[:min(len(tokens), len(b.tokens))]

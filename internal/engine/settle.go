@@ -176,7 +176,7 @@ func (e *Engine) pick(c *choice, logits []float32) (why Why, ended bool) {
 	prompt, output := j.req.Prompt, c.output()
 	var ch sample.Choice
 	if j.req.Verify == Replay || c.seq.Drafts == 0 {
-		ch = e.sampler.Pick(logits, j.sampling(len(output)), c.n, len(output), prompt, output)
+		ch = e.sampler.Pick(logits, e.sampling(c, output), c.n, len(output), prompt, output)
 	} else if ch.ID = e.judge(c, logits, output); j.params.Logprobs {
 		ch = e.sampler.Score(logits, ch.ID, j.params.Top)
 	}

@@ -1,4 +1,4 @@
-// Package sample turns logits into a token: bias and penalties, (grammar mask), temperature, top_k, top_p, min_p, then one draw with a
+// Package sample turns logits into a token: bias and penalties, mask, temperature, top_k, top_p, min_p, then one draw with a
 // counter-based random number f(seed, choice, output position). It never reads a clock or shared state, so a request's tokens do not depend on
 // its neighbours.
 package sample
@@ -16,9 +16,11 @@ type Params struct {
 	Presence    float32 // additive, over generated tokens
 	Frequency   float32 // additive per occurrence, over generated tokens
 	Bias        []Bias  // added to the logits; -100 or less bans, sorted by ID
-	Seed        uint64
-	Logprobs    bool // fill Choice.Logprob
-	Top         int  // how many alternatives to report in Choice.Top, 0..20; needs Logprobs
+	// Mask, where it is not nil, holds a bit for every id that may be drawn: bit id%64 of Mask[id/64]. It allows at least one id.
+	Mask     []uint64
+	Seed     uint64
+	Logprobs bool // fill Choice.Logprob
+	Top      int  // how many alternatives to report in Choice.Top, 0..20; needs Logprobs
 }
 
 type Bias struct {

@@ -16,7 +16,7 @@ func (s *Sampler) Distribute(dst, logits []float32, p *Params, prompt, output []
 	}
 	best := argmax(row)
 	if !alive(row[best]) {
-		dst[argmax(logits)] = 1
+		dst[lastResort(logits, p.Mask)] = 1
 		return
 	}
 	if !(p.Temperature > 0) {

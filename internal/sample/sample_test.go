@@ -58,9 +58,15 @@ func naive(logits []float32, p *Params, choice, pos int, prompt, output []int32)
 			row[b.ID] = float64(float32(row[b.ID]) + b.Value)
 		}
 	}
+	allowed := func(t int32) bool { return p.Mask == nil || p.Mask[t/64]>>(t%64)&1 == 1 }
+	for t := range row {
+		if !allowed(int32(t)) {
+			row[t] = math.Inf(-1)
+		}
+	}
 	order := sorted(row)
 	if math.IsInf(row[order[0]], -1) {
-		return sorted(raw)[0], nil
+		return slices.DeleteFunc(sorted(raw), func(t int32) bool { return !allowed(t) })[0], nil
 	}
 	if !(p.Temperature > 0) {
 		return order[0], order[:1]
@@ -145,6 +151,12 @@ func drawParams(t *rapid.T, vocab int) Params {
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "biases") {
 		p.Bias = append(p.Bias, Bias{ID: id.Draw(t, fmt.Sprint("bias", i)), Value: rapid.SampledFrom([]float32{-100, 5, -3, 100}).Draw(t, "value")})
+	}
+	if rapid.Bool().Draw(t, "masked") {
+		p.Mask = make([]uint64, (vocab+63)/64)
+		for _, t := range append(rapid.SliceOfN(id, 0, vocab).Draw(t, "allowed"), id.Draw(t, "one")) {
+			p.Mask[t/64] |= 1 << (t % 64)
+		}
 	}
 	return p
 }

@@ -2,6 +2,7 @@ package sample
 
 import (
 	"math"
+	mathbits "math/bits"
 	"slices"
 
 	"tinyloop/internal/kernel"
@@ -37,10 +38,10 @@ func New(vocab int) *Sampler {
 // Pick draws the token of output position pos of choice number choice. prompt and output are the tokens so far; logits is not changed and
 // must have the length given to New.
 //
-// The order is fixed: repetition penalty, presence and frequency penalty, bias; then temperature, top_k, top_p, min_p; then one inverse-CDF
+// The order is fixed: repetition penalty, presence and frequency penalty, bias, mask; then temperature, top_k, top_p, min_p; then one inverse-CDF
 // draw over the tokens that are left, in ascending id, with Uniform(p.Seed, choice, pos). Of equal logits the lower id is the better one,
 // in greedy choice as in every truncation. A NaN counts as minus infinity, which is never drawn. If nothing is left (everything banned), the answer is the
-// greedy choice of the row as the model gave it. The weight of a token is kernel.Exp of (logit-max)*(1/temperature) in float32, weights are added in float64.
+// greedy choice of the row as the model gave it, among the ids that the mask allows. The weight of a token is kernel.Exp of (logit-max)*(1/temperature) in float32, weights are added in float64.
 func (s *Sampler) Pick(logits []float32, p *Params, choice, pos int, prompt, output []int32) Choice {
 	id := s.Draw(logits, p, choice, pos, prompt, output)
 	if !p.Logprobs {
@@ -71,7 +72,7 @@ func (s *Sampler) Draw(logits []float32, p *Params, choice, pos int, prompt, out
 	}
 	best := argmax(row)
 	if !alive(row[best]) {
-		return argmax(logits)
+		return lastResort(logits, p.Mask)
 	}
 	if !(p.Temperature > 0) {
 		return best
@@ -97,7 +98,7 @@ func (s *Sampler) Rank(logits []float32, p *Params, n int, prompt, output []int3
 
 // adjusts says whether p changes logits before the temperature.
 func (p *Params) adjusts() bool {
-	return p.repeats() || p.Presence != 0 || p.Frequency != 0 || len(p.Bias) > 0
+	return p.repeats() || p.Presence != 0 || p.Frequency != 0 || len(p.Bias) > 0 || p.Mask != nil
 }
 
 func (p *Params) repeats() bool { return p.Repeat > 0 && p.Repeat != 1 }
@@ -126,7 +127,43 @@ func (s *Sampler) adjust(logits []float32, p *Params, prompt, output []int32) []
 			row[b.ID] += b.Value
 		}
 	}
+	if p.Mask != nil {
+		narrow(row, p.Mask)
+	}
 	return row
+}
+
+// narrow takes the ids out of a row that a mask does not allow.
+func narrow(row []float32, mask []uint64) {
+	for w, bits := range mask {
+		if bits == ^uint64(0) {
+			continue
+		}
+		block := row[min(64*w, len(row)):min(64*w+64, len(row))]
+		for i := range block {
+			if bits>>i&1 == 0 {
+				block[i] = float32(math.Inf(-1))
+			}
+		}
+	}
+}
+
+// lastResort is the answer where penalties, bias and mask leave nothing: the best of the row as it was, the lowest id where all of those that may be
+// drawn are impossible.
+func lastResort(logits []float32, mask []uint64) int32 {
+	if mask == nil {
+		return argmax(logits)
+	}
+	best := int32(-1)
+	for w, bits := range mask {
+		for ; bits != 0; bits &= bits - 1 {
+			id := int32(64*w + mathbits.TrailingZeros64(bits))
+			if int(id) < len(logits) && (best < 0 || better(logits, id, best)) {
+				best = id
+			}
+		}
+	}
+	return max(best, 0)
 }
 
 // repeat divides positive and multiplies negative logits of the tokens in the last RepeatLast of prompt and output (Keskar et al. 2019, CTRL).
