@@ -245,6 +245,7 @@ func (e *Engine) drop(c *choice, why Why, err error) {
 	if j.left--; j.left == 0 {
 		e.forget(j, why)
 	}
+	e.publishAlive() // whoever has seen the Finish finds the pages given back
 	e.tell(j, func() { j.sink.Finish(c.n, why, st) })
 }
 
