@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -118,7 +119,9 @@ func TestEchoLive(t *testing.T) {
 }
 
 // A request whose time is up while it waits gives an error, one that has begun gives what it has (ollama 11097).
-func TestDeadlineLive(t *testing.T) {
+func TestDeadlineLive(t *testing.T) { synctest.Test(t, deadlineLive) }
+
+func deadlineLive(t *testing.T) {
 	g, m := live(t, vocab(t), scripted.Options{Answers: []scripted.Answer{{Steps: scripted.Repeat(byte0+'x', 1)}}})
 	m.SetDelay(time.Millisecond)
 	s, err := g.Generate(t.Context(), &Request{Prompt: ptr("go on"), Timeout: 150 * time.Millisecond})

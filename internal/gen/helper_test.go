@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"tinyloop/internal/chat"
 	"tinyloop/internal/engine"
@@ -229,12 +228,10 @@ func events(t testing.TB, g *Generator, r *Request) []Event {
 
 func drain(t testing.TB, s *Stream) []Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
 	var out []Event
 	for {
 		var err error
-		out, err = s.Next(ctx, out)
+		out, err = s.Next(t.Context(), out)
 		if errors.Is(err, io.EOF) {
 			return out
 		}

@@ -387,11 +387,13 @@ func TestSlashesOfBaseURLs(t *testing.T) {
 	}
 }
 
-func TestHeadHasNoBody(t *testing.T) {
+func TestHeadHasNoBody(t *testing.T) { Timed(t, headHasNoBody) }
+
+func headHasNoBody(t *testing.T) {
 	w := New(t, Options{})
 	ts := w.Listen()
 	for _, path := range []string{"/", "/health", "/readyz", "/metrics", "/v1/models", "/v1/models/tl"} {
-		resp, err := ts.Client().Head(ts.URL + path)
+		resp, err := ts.Client.Head(ts.URL + path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,9 +11,11 @@ import (
 	"tinyloop/internal/engine"
 )
 
-// 64 streams at once over real connections, of all dialects and many loop counts; a third of the clients leave at some point. Whoever stays
+// 64 streams at once of all dialects and many loop counts; a third of the clients leave at some point. Whoever stays
 // gets exactly what they get alone, and at the end nothing is held (World checks).
-func TestCrowdWithDisconnects(t *testing.T) {
+func TestCrowdWithDisconnects(t *testing.T) { Timed(t, crowdWithDisconnects) }
+
+func crowdWithDisconnects(t *testing.T) {
 	w := New(t, Options{Random: true, Engine: engine.Config{QueueLimit: 256, MaxSeqs: 16}})
 	ts := w.Listen()
 	type client struct {

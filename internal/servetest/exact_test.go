@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"tinyloop/internal/fixture"
@@ -24,11 +23,7 @@ func real(t *testing.T, o host.Options, file string) *World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		m.Close(ctx)
-	})
+	t.Cleanup(func() { m.Close(context.Background()) })
 	h := host.New()
 	if err := h.Add(m); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"tinyloop/internal/fixture"
 	"tinyloop/internal/host"
@@ -27,11 +26,7 @@ func TestRealModelCrowd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		m.Close(ctx)
-	})
+	t.Cleanup(func() { m.Close(context.Background()) })
 	h := host.New()
 	if err := h.Add(m); err != nil {
 		t.Fatal(err)
@@ -86,15 +81,7 @@ func TestRealModelCrowd(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		s := m.Engine().Health()
-		if s.Running == 0 && s.Waiting == 0 && s.PagesUsed == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the engine still holds %d pages, %d running, %d waiting", s.PagesUsed, s.Running, s.Waiting)
-		}
-	}
+	idle(t, m.Engine())
 }
 
 func open(t *testing.T, ctx context.Context, url, body string) *http.Response {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tinyloop/internal/engine"
@@ -19,10 +20,10 @@ func Run(t *testing.T, d *Wire) {
 	t.Run("usage", func(t *testing.T) { usage(t, d) })
 	t.Run("refused before the first byte", func(t *testing.T) { refused(t, d) })
 	t.Run("failure before the first token", func(t *testing.T) { earlyFailure(t, d) })
-	t.Run("failure mid-stream", func(t *testing.T) { lateFailure(t, d) })
-	t.Run("client leaves", func(t *testing.T) { leaves(t, d) })
-	t.Run("queue full", func(t *testing.T) { busy(t, d) })
-	t.Run("pings", func(t *testing.T) { pings(t, d) })
+	t.Run("failure mid-stream", func(t *testing.T) { Timed(t, func(t *testing.T) { lateFailure(t, d) }) })
+	t.Run("client leaves", func(t *testing.T) { Timed(t, func(t *testing.T) { leaves(t, d) }) })
+	t.Run("queue full", func(t *testing.T) { Timed(t, func(t *testing.T) { busy(t, d) }) })
+	t.Run("pings", func(t *testing.T) { Timed(t, func(t *testing.T) { pings(t, d) }) })
 	t.Run("ignored names", func(t *testing.T) { ignored(t, d) })
 	t.Run("methods", func(t *testing.T) { methods(t, d) })
 }
@@ -192,7 +193,7 @@ func busy(t *testing.T, d *Wire) {
 	results := make(chan got, 6)
 	for range 6 {
 		go func() {
-			resp, err := ts.Client().Post(ts.URL+d.Path, "application/json", strings.NewReader(d.Body(Ask{Prompt: "p"})))
+			resp, err := ts.Client.Post(ts.URL+d.Path, "application/json", strings.NewReader(d.Body(Ask{Prompt: "p"})))
 			if err != nil {
 				results <- got{}
 				return
@@ -201,18 +202,16 @@ func busy(t *testing.T, d *Wire) {
 			io.Copy(io.Discard, resp.Body)
 			results <- got{resp.StatusCode, resp.Header.Get("Retry-After")}
 		}()
+		synctest.Wait() // the first has left the queue, the second waits in it
 	}
-	refused := 0
-	for range 3 { // these come while the engine stands still
-		r := <-results
-		if r.status != 429 || r.retry == "" {
+	for range 4 {
+		if r := <-results; r.status != 429 || r.retry == "" {
 			t.Errorf("status %d, retry-after %q, want 429 with a time", r.status, r.retry)
 		}
-		refused++
 	}
 	thaw()
-	for range 6 - refused {
-		if r := <-results; r.status != 200 && r.status != 429 {
+	for range 2 {
+		if r := <-results; r.status != 200 {
 			t.Errorf("status %d", r.status)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"tinyloop/internal/chat"
 	"tinyloop/internal/engine"
+	"tinyloop/internal/fixture"
 	"tinyloop/internal/gen"
 	"tinyloop/internal/host"
 	"tinyloop/internal/scripted"
@@ -120,14 +121,15 @@ func (w *World) close() {
 // Idle waits until the engine runs and holds nothing: every way out of a request must give its pages back.
 func (w *World) Idle() {
 	w.T.Helper()
-	var h engine.Health
-	for range 1000 {
-		if h = w.Engine.Health(); h.Running == 0 && h.Waiting == 0 && h.PagesUsed == 0 {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	w.T.Errorf("the engine is not idle: %d running, %d waiting, %d pages in use", h.Running, h.Waiting, h.PagesUsed)
+	idle(w.T, w.Engine)
+}
+
+func idle(t testing.TB, e *engine.Engine) {
+	t.Helper()
+	fixture.Eventually(t, "an engine that runs and holds nothing", func() bool {
+		h := e.Health()
+		return h.Running == 0 && h.Waiting == 0 && h.PagesUsed == 0
+	})
 }
 
 // vocabulary gives each distinct token of a script an id: single bytes have theirs already.
@@ -261,23 +263,16 @@ func short(s string) string {
 	return s
 }
 
-// Listen starts a real server, for what needs a connection: disconnecting, timing of bytes.
-func (w *World) Listen() *httptest.Server {
-	ts := httptest.NewServer(w.Server.Handler())
-	w.T.Cleanup(ts.Close)
-	return ts
-}
-
-// Open posts over a real connection and leaves the body open; cancel drops the connection.
-func (w *World) Open(ts *httptest.Server, path, body string) (resp *http.Response, cancel func()) {
+// Open posts over a connection and leaves the body open; cancel drops the connection.
+func (w *World) Open(s *Site, path, body string) (resp *http.Response, cancel func()) {
 	w.T.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	w.T.Cleanup(stop)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ts.URL+path, bytes.NewReader([]byte(body)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+path, bytes.NewReader([]byte(body)))
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	resp, err = ts.Client().Do(req)
+	resp, err = s.Client.Do(req)
 	if err != nil {
 		w.T.Fatal(err)
 	}
