@@ -338,3 +338,40 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("%d branches, %d of them right, %d guesses taken back, %d folds: something never happened", branched, promoted, retracted, folds)
 	}
 }
+
+// TestEvictBesideFold: a sequence that has folded its loops holds the deepest pages of indexed blocks without the others. When those are evicted,
+// the held ones stay its own.
+func TestEvictBesideFold(t *testing.T) {
+	s := New(Config{Prelude: 1, Core: 1, Pages: 20, StepRows: 64, MaxSeqs: 4})
+	run := func(q *Seq) {
+		s.Add(q)
+		for q.Computed < len(q.Tokens) {
+			plan := s.Next()
+			if len(plan.Enter) == 0 {
+				t.Fatalf("nothing enters, %d of %d positions are there", q.Computed, len(q.Tokens))
+			}
+			for _, sp := range plan.Enter {
+				s.Commit(sp.Seq, sp.N)
+			}
+			if err := s.Check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	folded := &Seq{Tokens: make([]int32, 40), Loops: 3, Limit: 40, Share: 40, Fold: Fold{Mod: 1}}
+	run(folded)
+	s.Collapse(folded)
+	if held, cached, _ := s.Pages(); held != 6 || cached != 4 {
+		t.Fatalf("%d pages held, %d cached: want prelude and last loop of 3 blocks, and two loops of 2", held, cached)
+	}
+	other := &Seq{Tokens: make([]int32, 48), Loops: 3, Limit: 48, NoCache: true} // 12 of the 14 pages left
+	run(other)
+	s.Drop(folded)
+	s.Drop(other)
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if held, _, _ := s.Pages(); held != 0 {
+		t.Errorf("%d pages are held", held)
+	}
+}

@@ -305,8 +305,9 @@ func (x *index) wake(id int32) {
 	n.prev, n.next = -1, -1
 }
 
-// evict frees one group of the least recently used node: an idle coda set, else its deepest loop, else its prelude. Sequences hold loops
-// from the first one up, so if any page of a node is idle, one of these groups is.
+// evict gives up one group of the least recently used node: an idle coda set, else its deepest loop, else its prelude. Sequences hold loops
+// from the first one up, so if any page of a node is idle, one of these groups is; only one that has folded its loops holds a deep page without
+// the shallow ones. Such a page then belongs to it alone, and the next call frees more.
 func (x *index) evict() {
 	id := x.head
 	n := &x.nodes[id]
@@ -331,6 +332,10 @@ func (x *index) evict() {
 
 func (x *index) drop(id int32, group []int32) {
 	for _, p := range group {
+		if x.pool.refs[p] > 0 {
+			x.pool.owner[p] = -1
+			continue
+		}
 		x.pool.disown(p)
 		x.wake(id)
 	}
