@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // This file chooses the schedule of requests in mode Auto from three things that the engine sees for itself:
 //
@@ -74,11 +77,22 @@ type agreement struct {
 	trial       int // tokens until the next trial may be
 }
 
+// depthKey is what shares of right guesses belong to: with an early exit they are of the token at the exit.
+type depthKey struct {
+	loops int
+	exit  Exit
+}
+
+func (c *choice) key() depthKey { return depthKey{c.seq.Loops, c.exit} }
+
+// maxKeys bounds the pilot's memory: thresholds of requests may be anything.
+const maxKeys = 256
+
 // pilot is the engine's knowledge for Auto.
 type pilot struct {
 	turn, read meter
-	depths     map[int]*agreement // by loops
-	live       int                // choices in mode Auto
+	depths     map[depthKey]*agreement
+	live       int // choices in mode Auto
 	turnAt     time.Time
 	rows       int // of the last turn
 }
@@ -121,10 +135,12 @@ func (e *Engine) measure(read int) {
 
 // open chooses the schedule of a choice in mode Auto at the start of a round.
 func (e *Engine) open(c *choice) {
-	a := e.pilot.depths[c.seq.Loops]
+	a := e.pilot.depths[c.key()]
 	if a == nil {
-		a = calibrated(e.cfg.Agreement, c.seq.Loops)
-		e.pilot.depths[c.seq.Loops] = a
+		if a = calibrated(e.cfg.Agreement, c.seq.Loops); len(e.pilot.depths) >= maxKeys {
+			clear(e.pilot.depths)
+		}
+		e.pilot.depths[c.key()] = a
 	}
 	a.since++
 	a.trial--
@@ -158,7 +174,8 @@ func calibrated(shares []float32, loops int) *agreement {
 // choose picks the schedule that promises the least time a token. One that has taken longer than plain decoding would have is given up.
 func (e *Engine) choose(c *choice, a *agreement) {
 	others := len(e.rows)
-	plain := e.cost(scheme{}, c.seq.Loops, others, 0, 0)
+	loops := c.pace()
+	plain := e.cost(c, scheme{}, loops, others, 0, 0)
 	c.rest = chooseEach
 	if c.how.mode != Autoregressive && !c.trying && c.agreed() >= c.tokens+enough {
 		if took := e.now.Sub(c.began).Seconds() / float64(c.agreed()-c.tokens); took > plain {
@@ -171,14 +188,14 @@ func (e *Engine) choose(c *choice, a *agreement) {
 	best, least := scheme{}, plain*mustGain
 	hope, gain := scheme{}, plain/1.3
 	for k, d := range peekLoops(c.seq.Loops) {
-		if d == 0 || a.seen[k] < firstPeeks/2 || c.job.req.DraftLoops > 0 && d != c.job.req.DraftLoops {
+		if d == 0 || float64(d) >= loops || a.seen[k] < firstPeeks/2 || c.job.req.DraftLoops > 0 && d != c.job.req.DraftLoops {
 			continue
 		}
-		e.candidates(c, d, func(s scheme) {
-			if v := e.cost(s, c.seq.Loops, others, a.first[k], a.wide[k]); v < least {
+		e.candidates(c, d, loops, func(s scheme) {
+			if v := e.cost(c, s, loops, others, a.first[k], a.wide[k]); v < least {
 				best, least = s, v
 			}
-			if v := e.hoped(s, c.seq.Loops, a.first[k]); s.mode == Wavefront && v < gain {
+			if v := e.hoped(c, s, loops, a.first[k]); s.mode == Wavefront && v < gain {
 				hope, gain = s, v
 			}
 		})
@@ -192,13 +209,25 @@ func (e *Engine) choose(c *choice, a *agreement) {
 	c.how = best
 }
 
+// pace is the mean number of passes before a token of the choice.
+func (c *choice) pace() float64 {
+	sum, n := 0, 0
+	for loop, times := range c.hist {
+		sum, n = sum+loop*int(times), n+int(times)
+	}
+	if n == 0 {
+		return float64(c.seq.Loops)
+	}
+	return float64(sum) / float64(n)
+}
+
 // candidates lists the schedules with a draft depth.
-func (e *Engine) candidates(c *choice, d int, f func(scheme)) {
+func (e *Engine) candidates(c *choice, d int, loops float64, f func(scheme)) {
 	most := min(autoAhead, e.cfg.StepRows-1)
 	if n := c.job.req.DraftAhead; n > 0 {
 		most = min(most, n)
 	}
-	for w := min(most, (c.seq.Loops+d-1)/d); w > 1; w-- {
+	for w := min(most, int(math.Ceil(loops/float64(d)))); w > 1; w-- {
 		f(scheme{mode: Wavefront, loops: d, ahead: w, branches: 1})
 	}
 	for ahead := 1; ahead <= most; ahead++ {
@@ -210,25 +239,34 @@ func (e *Engine) candidates(c *choice, d int, f func(scheme)) {
 }
 
 // cost is the expected time of a token: of a schedule at depth loops beside other rows, with shares first and wide of right guesses.
-func (e *Engine) cost(s scheme, loops, others int, first, wide float64) float64 {
-	return s.expect(loops, first, wide, func(n int) float64 { return e.pilot.turn.at(others + n) }, e.pilot.read.at)
+func (e *Engine) cost(c *choice, s scheme, loops float64, others int, first, wide float64) float64 {
+	return s.expect(loops, first, wide, func(n int) float64 { return e.turnCost(c, others+n, n) }, e.pilot.read.at)
 }
 
 // hoped is cost if any number of rows took the time of one.
-func (e *Engine) hoped(s scheme, loops int, first float64) float64 {
-	return s.expect(loops, first, first, func(int) float64 { return e.pilot.turn.at(1) }, e.pilot.read.at)
+func (e *Engine) hoped(c *choice, s scheme, loops, first float64) float64 {
+	return s.expect(loops, first, first, func(int) float64 { return e.turnCost(c, 1, 1) }, e.pilot.read.at)
 }
 
-// expect is the expected cost of a token, given that of a turn and of a readout by rows.
-func (s *scheme) expect(loops int, first, wide float64, turn, read func(rows int) float64) float64 {
-	d, t := float64(s.loops), float64(loops)
+// turnCost is that of a turn of so many rows, own of which are the choice's: a rule that looks at logits reads them out each time.
+func (e *Engine) turnCost(c *choice, rows, own int) float64 {
+	v := e.pilot.turn.at(rows)
+	if c.exit.Rule.byHead() {
+		v += e.pilot.read.at(own)
+	}
+	return v
+}
+
+// expect is the expected cost of a token at depth t, given that of a turn and of a readout by rows.
+func (s *scheme) expect(t, first, wide float64, turn, read func(rows int) float64) float64 {
+	d := float64(s.loops)
 	switch s.mode {
 	case Wavefront:
 		ramp, w := 0.0, s.ahead // a wrong guess fills the diagonal again
 		for k := 1; k < w; k++ {
 			ramp += d*turn(k) + read(1)
 		}
-		ramp += (t-d*float64(w-1))*turn(w) + read(1)
+		ramp += max(0, t-d*float64(w-1))*turn(w) + read(1)
 		return first*(max(d, t/float64(w))*turn(w)+read(2)) + (1-first)*ramp // w rows of t turns each: at most w tokens in t turns
 	case Speculative, TreeSpeculative:
 		y, k := s.ahead+1, s.branches
@@ -250,7 +288,7 @@ func (s *scheme) expect(loops int, first, wide float64, turn, read func(rows int
 // peekAt says whether row i, which has just turned, is looked at on its way.
 func (e *Engine) peekAt(i int) bool {
 	c := e.of[i].b.c
-	if !e.of[i].peek || !c.peeking {
+	if !e.of[i].peek || e.of[i].parked || !c.peeking {
 		return false
 	}
 	for _, d := range peekLoops(c.seq.Loops) {
@@ -285,7 +323,7 @@ func (e *Engine) peek(c *choice, d *departure) {
 
 // learn compares what was guessed for a token with what it is.
 func (e *Engine) learn(c *choice, id int32, guessed, right bool) {
-	a := e.pilot.depths[c.seq.Loops]
+	a := e.pilot.depths[c.key()]
 	if a == nil {
 		return
 	}

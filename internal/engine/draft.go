@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"tinyloop/internal/fault"
+	"tinyloop/internal/model"
 	"tinyloop/internal/sched"
 )
 
@@ -106,10 +107,9 @@ func (e *Engine) validateDraft(r *Request) error {
 type drafting struct {
 	how     scheme
 	most    int         // guesses of a branch under any schedule of the choice
-	line    *branch     // the branch that goes on from the agreed tokens: the trunk, or a side branch whose first guess was right
 	sides   []branch    // the other branches of a tree
 	tips    []int32     // first tokens of branches to be made
-	also    [][][]int32 // tables that the trunk's first row writes to besides its own
+	also    [][][]int32 // tables that rows of the trunk in an unfinished block write to besides their own
 	seqs    []sched.Seq // of the side branches
 	shallow int64       // the last step in which a row of the round was below the draft depth
 
@@ -120,16 +120,27 @@ type drafting struct {
 type branch struct {
 	c       *choice
 	seq     *sched.Seq
-	live    int       // rows of the round in flight
+	live    int       // rows of the round in flight whose tokens are still to be taken
 	side    bool      // not the trunk
 	open    bool      // side only: in use
 	dists   []float32 // of Rejection: the distributions behind the guesses, by position
 	blocked bool      // no further guess in this round
+
+	unsettled int64 // the last step after which the token of a row in flight was still to be taken
+	stop      pause // of its live rows
+	next      pause // of the younger row in the scan, which turns
+}
+
+// pause is a loop and the step for which that is so.
+type pause struct {
+	step int64
+	loop int32
 }
 
 // prepare makes room for the side branches.
 func (c *choice) prepare(how scheme) {
-	c.how, c.line, c.shallow, c.most = how, &c.trunk, -1, how.ahead
+	c.how, c.shallow, c.most = how, -1, how.ahead
+	c.trunk.clear()
 	if how.mode == Auto {
 		c.how, c.auto = scheme{}, true
 	}
@@ -141,8 +152,12 @@ func (c *choice) prepare(how scheme) {
 	c.tips, c.also = make([]int32, 0, n), make([][][]int32, 0, n)
 	for i := range c.sides {
 		c.sides[i] = branch{c: c, seq: &c.seqs[i], side: true}
+		c.sides[i].clear()
 	}
 }
+
+// clear makes the steps that a branch remembers none.
+func (b *branch) clear() { b.unsettled, b.stop.step, b.next.step = -1, -1, -1 }
 
 // begins counts the rows of a span and says whether they are part of a round of guesses: a guess itself, or the row of the last agreed token,
 // which starts a round.
@@ -162,18 +177,18 @@ func (e *Engine) begins(b *branch, sp sched.Span) bool {
 		}
 		return true
 	case base:
-		c.line, b.live, b.blocked = b, 1, false
+		b.live, b.blocked = 1, false
 		c.rounds++
 		return true
 	}
 	return false
 }
 
-// base says whether a span is the row of the last agreed token, with nothing of its sequence in flight: behind rows in flight there may be no coda
-// K/V to read out with.
+// base says whether a span is the row of the last agreed token, with nothing of its sequence in flight but parked rows: behind others there may be no
+// coda K/V to read out with.
 func (b *branch) base(sp sched.Span) bool {
 	q := b.seq
-	return !b.side && q.Drafts == 0 && sp.N == 1 && sp.From == len(q.Tokens)-1 && q.Computed == sp.From
+	return !b.side && q.Drafts == 0 && sp.N == 1 && sp.From == len(q.Tokens)-1 && q.Computed+b.c.parked == sp.From
 }
 
 // withdraw takes back the guesses that found no room in this step, so that no row waits for them.
@@ -195,12 +210,17 @@ func (e *Engine) withdraw() {
 	e.asked = e.asked[:0]
 }
 
-// guesses says whether row i, which has just turned, is to be read out for a guess: it is the youngest of its branch, deep enough, and there is
-// room for one more behind it.
+// guesses says whether row i is to be read out for a guess: it is the youngest of its branch, deep enough or about to leave, and there is room for
+// one more behind it. Rounds that wait at the draft depth are closed once they have gone on.
 func (e *Engine) guesses(i int) bool {
 	s, r := &e.of[i], &e.rows[i]
 	b := s.b
-	return s.round && !s.read && !b.blocked && int(r.Loop) >= b.c.how.loops && b.live < b.c.how.width(b.side) &&
+	how := &b.c.how
+	deep := int(r.Loop) >= how.loops || s.ripe
+	if how.waits() && int(r.Loop) > how.loops {
+		deep = false
+	}
+	return s.round && deep && !s.read && !s.parked && !b.blocked && b.live < how.width(b.side) &&
 		int(r.Pos) == len(b.seq.Tokens)-1 && len(b.seq.Tokens) < b.seq.Limit
 }
 
@@ -237,8 +257,12 @@ func (e *Engine) guess(d *departure) {
 
 // ask adds a guess to a branch; its row enters in the next step, or never.
 func (e *Engine) ask(b *branch, id int32) {
-	b.seq.Tokens = append(b.seq.Tokens, id)
-	b.seq.Drafts++
+	q := b.seq
+	q.Tokens = append(q.Tokens, id)
+	q.Drafts++
+	if q.Upto > 0 {
+		q.Upto = max(q.Upto, len(q.Tokens))
+	}
 	e.asked = append(e.asked, b)
 }
 
@@ -287,8 +311,8 @@ func (e *Engine) sprout(c *choice) {
 // known is the agreed tokens, prompt included.
 func (c *choice) known() []int32 { return c.seq.Tokens[:c.agreed()] }
 
-// mirror lets the first row of a round write to the pages of the side branches that are open. Its block is complete where that is not needed,
-// and then nobody else writes to it.
+// mirror lets the rows of the trunk in flight that share an unfinished block with the side branches that are open write to their pages too. Complete
+// blocks are shared.
 func (e *Engine) mirror(c *choice) {
 	c.also = c.also[:0]
 	for i := range c.sides {
@@ -296,9 +320,16 @@ func (e *Engine) mirror(c *choice) {
 			c.also = append(c.also, c.sides[i].seq.Pages)
 		}
 	}
+	last := c.agreed() - 1 // the one that branches hang on
 	for i := range e.rows {
-		if e.of[i].b == &c.trunk && int(e.rows[i].Pos) == c.agreed()-1 {
-			e.rows[i].Also = c.also
+		if e.of[i].b != &c.trunk {
+			continue
+		}
+		r := &e.rows[i]
+		if pos := int(r.Pos); len(c.also) > 0 && pos <= last && pos/model.PagePositions == last/model.PagePositions {
+			r.Also = c.also
+		} else {
+			r.Also = nil
 		}
 	}
 }
@@ -327,30 +358,59 @@ func (e *Engine) agree(c *choice, id int32) {
 	}
 	e.prune(c)
 	if q.Drafts > 0 {
-		e.ground(c.line, at)
+		e.ground(&c.trunk, at)
 		e.sch.Retract(q, min(at, q.Entered))
 	}
 	q.Tokens, q.Drafts = append(q.Tokens[:at], id), 0
 }
 
-// promote goes on with a side branch.
+// promote goes on with a side branch: its rows, in flight and departed, become the trunk's.
 func (e *Engine) promote(c *choice, b *branch, at int) {
-	e.ground(&c.trunk, at)
+	t := &c.trunk
+	e.ground(t, at)
 	c.seq.Tokens = append(c.seq.Tokens[:at], b.seq.Tokens[at:]...)
 	c.seq.Drafts = len(c.seq.Tokens) - at - 1
+	if c.seq.Upto > 0 {
+		c.seq.Upto = max(c.seq.Upto, len(c.seq.Tokens))
+	}
 	c.accepted++
 	e.sch.Promote(&c.seq, b.seq)
+	for i := range e.rows {
+		switch e.of[i].b {
+		case t:
+			e.rows[i].Pages = c.seq.Pages
+		case b:
+			e.of[i].b = t
+		}
+	}
+	for i := range e.gone {
+		switch d := &e.gone[i]; {
+		case d.b == t && int(d.pos) >= at:
+			d.void = true
+		case d.b == b:
+			d.b = t
+		}
+	}
+	t.live, b.live = t.live+b.live, 0
+	t.dists, b.dists = b.dists, t.dists
+	t.blocked = b.blocked
 	b.open, b.seq.Drafts = false, 0
-	c.line = b
+	c.tips = c.tips[:0]
 	e.prune(c)
+	e.mirror(c)
 }
 
 // prune ends the side branches of a choice.
 func (e *Engine) prune(c *choice) {
+	open := false
 	for i := range c.sides {
 		if b := &c.sides[i]; b.open {
 			e.close(b)
+			open = true
 		}
+	}
+	if open {
+		e.mirror(c)
 	}
 }
 
@@ -373,9 +433,8 @@ func (e *Engine) displace(b *branch) {
 	}
 	c := b.c
 	e.prune(c)
-	e.ground(c.line, 0)
 	e.ground(b, 0)
-	c.seq.Tokens, c.seq.Drafts, c.line = c.seq.Tokens[:c.agreed()], 0, b
+	c.seq.Tokens, c.seq.Drafts = c.seq.Tokens[:c.agreed()], 0
 	c.folded = 0
 	c.seq.Upto = min(c.seq.Upto, len(c.job.req.Prompt))
 	e.preempted.Add(1)

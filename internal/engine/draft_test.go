@@ -112,12 +112,16 @@ func TestNobodyWaitsForGuesses(t *testing.T) {
 
 // TestModesAllocateNothing: in steady state a guess, its branches and its judgement take no memory.
 func TestModesAllocateNothing(t *testing.T) {
-	for mode := Autoregressive; mode <= Auto; mode++ {
+	for k := range 2 * (Auto + 1) {
+		mode, exit := k/2, Exit{}
+		if k%2 == 1 {
+			exit = Exit{Rule: ExitKL, MinLoops: 2}
+		}
 		f := &free{logits: make([]float32, 64)}
 		e := quietEngine(f, Config{})
 		sinks := &counting{}
 		for range 3 {
-			j, err := e.newJob(&Request{Prompt: []int32{1, 2, 3}, MaxTokens: 4000, Window: 64, Mode: mode}, sinks)
+			j, err := e.newJob(&Request{Prompt: []int32{1, 2, 3}, MaxTokens: 4000, Window: 64, Mode: mode, Exit: exit}, sinks)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +138,7 @@ func TestModesAllocateNothing(t *testing.T) {
 		}
 		before := sinks.tokens
 		if n := testing.AllocsPerRun(300, step); n > 0 {
-			t.Errorf("mode %d: %v allocations a step", mode, n)
+			t.Errorf("mode %d, %+v: %v allocations a step", mode, exit, n)
 		}
 		if sinks.tokens == before {
 			t.Errorf("mode %d: no tokens", mode)

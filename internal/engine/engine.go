@@ -79,6 +79,7 @@ type loop struct {
 	batch   []model.Row // rows of the current Turn
 	moves   []int32     // their places in rows
 	special int         // rows in flight that may wait or be read out on their way
+	probes  []probe     // [StepRows] what exit rules have seen of a row, by its State
 	whole   bool        // all rows in flight turn in this step
 	asked   []*branch   // guessed tokens that are to enter in the coming step
 	states  []int32     // hidden states not in use
@@ -111,6 +112,8 @@ type seat struct {
 	exits  bool // may leave before its depth
 	peek   bool // of mode Auto, decoded plainly: may be looked at on its way
 	parked bool // has left early, and makes the passes it lacks when they are needed
+	ripe   bool // its rule has said that it leaves, and its token is still to be taken
+	held   bool // makes no pass before a readout that must wait for older rows
 	idle   bool // does not turn in this step
 }
 
@@ -121,12 +124,11 @@ func (s *seat) special() bool { return s.round || s.lens || s.exits || s.peek }
 type landing uint8
 
 const (
-	lands   landing = iota // it has made all its passes
-	guesses                // for a guess; the row stays in flight
-	looks                  // for its logits, which tell whether it leaves early
-	exits                  // it leaves early
-	peeks                  // for what it would have guessed
-	lenses                 // for the lens
+	lands  landing = iota // it has made all its passes
+	passes                // it stays in flight: for a guess, or for what it would have guessed
+	looks                 // for its logits, which tell whether it leaves early
+	exits                 // it leaves early
+	lenses                // for the lens
 )
 
 // departure is a row that has left the flight, or was read out on the way.
@@ -135,6 +137,9 @@ type departure struct {
 	pos   int32
 	out   int32 // index in out, -1 = not computed by Leave
 	kind  landing
+	guess bool  // besides, a guess is taken from it
+	peek  bool  // besides, it is compared with what comes out
+	void  bool  // its token was overturned in this step
 	moved int32 // place in the last Turn
 	loop  int32 // passes made
 }
@@ -156,10 +161,10 @@ func build(r model.Runner, c Config, l model.Limits) *Engine {
 		wake: make(chan struct{}, 1), quiet: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.loop = loop{r: r, sampler: sample.New(l.Vocab), calls: [3]func([]model.Row){r.Enter, r.Turn, r.Leave}, copies: e.copyPage,
-		rows: make([]model.Row, 0, c.StepRows), of: make([]seat, 0, c.StepRows), states: make([]int32, c.StepRows),
+		rows: make([]model.Row, 0, c.StepRows), of: make([]seat, 0, c.StepRows), states: make([]int32, c.StepRows), probes: make([]probe, c.StepRows),
 		target: make([]float32, l.Vocab), guessed: make([]float32, l.Vocab), batch: make([]model.Row, 0, c.StepRows), moves: make([]int32, 0, c.StepRows),
 		out: make([]model.Row, 0, c.StepRows), gone: make([]departure, 0, c.StepRows)}
-	e.pilot.depths = map[int]*agreement{}
+	e.pilot.depths = map[depthKey]*agreement{}
 	for i := range e.states {
 		e.states[i] = int32(i)
 	}

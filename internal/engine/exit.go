@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"tinyloop/internal/fault"
+	"tinyloop/internal/invariants"
 	"tinyloop/internal/model"
 )
 
@@ -22,6 +23,12 @@ import (
 // With the lossy policy the K/V of the last pass made stand for the missing ones, and the row leaves for good.
 //
 // The coda runs where a row is read out, so its K/V of a position are those of its exit, under both policies.
+//
+// In a mode that guesses several rows of a branch run at a time, and each must leave where it would alone. The state of a row does not depend on
+// when older ones leave, because no row is ever deeper than an older one; what it says does, where there is a coda or where the older one's token
+// was guessed wrong. So rows leave strictly in order: one whose rule has spoken is held at its loop until every older one has its token, and with it
+// those behind it at that loop. Rules that look at logits are not asked before that where there is a coda. A held row is as good for a guess as
+// any, and better: it says what will come out if it was guessed right.
 
 // Rule is what decides about an early exit after a pass.
 type Rule uint8
@@ -54,19 +61,20 @@ func (r Rule) byHead() bool { return r >= ExitKL }
 
 // exiting is the state of a choice's early exits.
 type exiting struct {
-	exit     Exit
-	hist     []int32 // [Loops+1] tokens by passes made
-	survive  float64 // of ExitGate: the probability of not having left so far
-	last     []float32
-	tested   bool // last holds the logits of the pass before
-	entropy  float64
-	best     int32
-	same     int
-	stamp    int64 // step of the next four
-	alive    bool  // has a row that is not parked
-	parked   int
-	nextLoop int32 // of the next younger row in the scan
-	nextTurn bool
+	exit   Exit
+	hist   []int32 // [Loops+1] tokens by passes made
+	parked int     // rows in flight that have left
+	alive  int64   // the last step in which there were others
+}
+
+// probe is what a rule has seen of a row.
+type probe struct {
+	survive float64   // of ExitGate: the probability of not having left so far
+	last    []float32 // of ExitKL: the logits of the pass before
+	entropy float64
+	best    int32
+	same    int
+	tested  bool // there was a pass before
 }
 
 func (e *Engine) validateExit(r *Request) error {
@@ -87,8 +95,6 @@ func (e *Engine) validateExit(r *Request) error {
 		return fault.New(fault.Invalid, "exit.threshold", "exit.threshold is %v, allowed is a number of at least 0", x.Threshold)
 	case x.MinLoops < 0 || x.MinLoops > loops:
 		return fault.New(fault.Invalid, "exit.min_loops", "exit.min_loops is %d, allowed are 1 to %d", x.MinLoops, loops)
-	case r.Mode != Autoregressive:
-		return fault.New(fault.Unsupported, "exit", "exit and a mode that guesses exclude each other: a guess is judged at the full depth")
 	}
 	return nil
 }
@@ -101,7 +107,7 @@ func (e *Engine) setExit(c *choice, x Exit) {
 	if x.Threshold == 0 {
 		x.Threshold = x.Rule.defaultThreshold()
 	}
-	c.exit, c.hist, c.stamp = x, make([]int32, c.seq.Loops+1), -1
+	c.exit, c.hist, c.alive = x, make([]int32, c.seq.Loops+1), -1
 	if x.Deepest || e.lim.Coda > 0 {
 		c.serial()
 	}
@@ -115,53 +121,75 @@ func (c *choice) serial() {
 }
 
 // exits says whether the row of a position may leave early.
-func (c *choice) exits(pos int) bool {
-	return c.exit.Rule != NoExit && pos >= len(c.job.req.Prompt) && (c.seq.Upto > 0 || pos == len(c.seq.Tokens)-1)
+func (b *branch) exits(pos int) bool {
+	c := b.c
+	return c.exit.Rule != NoExit && pos >= len(c.job.req.Prompt) && (c.seq.Upto > 0 || b.side || pos == len(b.seq.Tokens)-1)
 }
 
 // watches prepares a row that may leave early.
-func (c *choice) watches(r *model.Row) {
-	r.Want, r.Exit, r.Watch = true, true, !c.exit.Rule.byHead()
-	c.survive, c.tested, c.same = 1, false, 0
+func (e *Engine) watches(c *choice, r *model.Row) {
+	r.Want, r.Watch = true, !c.exit.Rule.byHead()
+	p := &e.probes[r.State]
+	p.survive, p.tested, p.same = 1, false, 0
 }
 
-// ripe says whether row i, which has just turned and stands before its depth, is to be read out: for good, or to look at its logits.
-func (e *Engine) ripe(i, moved int) (kind landing, yes bool) {
-	c, loop := e.of[i].b.c, int(e.rows[i].Loop)
-	x := &c.exit
-	if x.Rule.byHead() {
-		return looks, loop >= x.MinLoops-1
+// ripe says whether row i, which stands before its depth, is to be read out: for good, or to look at its logits. One that must wait for older rows
+// is held.
+func (e *Engine) ripe(i, moved int, turned bool) (kind landing, yes bool) {
+	s, loop := &e.of[i], int(e.rows[i].Loop)
+	if !turned && !s.held {
+		return passes, false
 	}
-	m := e.r.Moved(moved)
-	stop := false
+	c := s.b.c
+	x := &c.exit
+	first := !s.b.side && s.b.unsettled != e.steps.Load()
+	byHead := x.Rule.byHead()
+	if turned && !byHead && e.still(c, e.rows[i].State, e.r.Moved(moved)) {
+		s.ripe = loop >= x.MinLoops
+	}
+	switch {
+	case s.ripe:
+		kind, yes = exits, first
+	case byHead && loop >= x.MinLoops-1:
+		kind, yes = looks, first || e.lim.Coda == 0
+	default:
+		return passes, false
+	}
+	s.held = !yes
+	return kind, yes
+}
+
+// still judges a row by how its state has moved in a pass.
+func (e *Engine) still(c *choice, state int32, m model.Motion) bool {
+	x := &c.exit
 	switch x.Rule {
 	case ExitGate:
-		c.survive *= 1 - float64(m.Gate)
-		stop = 1-c.survive >= float64(x.Threshold)
+		p := &e.probes[state]
+		p.survive *= 1 - float64(m.Gate)
+		return 1-p.survive >= float64(x.Threshold)
 	case ExitLatent:
-		stop = m.Change < x.Threshold
-	case ExitAccel:
-		stop = m.Accel < x.Threshold
+		return m.Change < x.Threshold
 	}
-	return exits, stop && loop >= x.MinLoops
+	return m.Accel < x.Threshold
 }
 
 // converged compares the logits of a pass with those of the pass before.
-func (e *Engine) converged(c *choice, logits []float32) bool {
-	x, first := &c.exit, !c.tested
-	c.tested = true
+func (e *Engine) converged(c *choice, state int32, logits []float32) bool {
+	x, p := &c.exit, &e.probes[state]
+	first := !p.tested
+	p.tested = true
 	switch x.Rule {
 	case ExitKL:
-		if c.last == nil { // once a choice, and only for those that run
-			c.last = make([]float32, e.lim.Vocab)
+		if p.last == nil { // once a state, and only for those that need it
+			p.last = make([]float32, e.lim.Vocab)
 		}
-		stop := !first && e.sampler.Divergence(logits, c.last) < float64(x.Threshold)
-		copy(c.last, logits)
+		stop := !first && e.sampler.Divergence(logits, p.last) < float64(x.Threshold)
+		copy(p.last, logits)
 		return stop
 	case ExitEntropy:
 		h := e.sampler.Entropy(logits)
-		stop := !first && math.Abs(h-c.entropy) < float64(x.Threshold)
-		c.entropy = h
+		stop := !first && math.Abs(h-p.entropy) < float64(x.Threshold)
+		p.entropy = h
 		return stop
 	}
 	best := e.sampler.Rank(logits, &c.job.plain, 1, nil, nil)
@@ -169,11 +197,11 @@ func (e *Engine) converged(c *choice, logits []float32) bool {
 	if len(best) > 0 {
 		id = best[0]
 	}
-	if c.same++; first || id != c.best {
-		c.same = 1
+	if p.same++; first || id != p.best {
+		p.same = 1
 	}
-	c.best = id
-	return float32(c.same) >= x.Threshold
+	p.best = id
+	return float32(p.same) >= x.Threshold
 }
 
 // looked judges a row by its logits after a pass.
@@ -182,10 +210,15 @@ func (e *Engine) looked(c *choice, d *departure) {
 	if i < 0 {
 		return
 	}
-	logits := e.r.Logits(int(d.out))
-	if e.converged(c, logits) && int(e.rows[i].Loop) >= c.exit.MinLoops {
-		e.depleted(c, d)
+	r, s := &e.rows[i], &e.of[i]
+	if !e.converged(c, r.State, e.r.Logits(int(d.out))) || int(r.Loop) < c.exit.MinLoops {
+		return
 	}
+	if int(d.pos) >= c.agreed() {
+		s.ripe, s.held = true, true
+		return
+	}
+	e.depleted(c, d)
 }
 
 // depleted takes the token of a row that leaves early.
@@ -195,6 +228,9 @@ func (e *Engine) depleted(c *choice, d *departure) {
 		return
 	}
 	pos, loop := int(d.pos), int(e.rows[i].Loop)
+	if invariants.Enabled {
+		invariants.Check(pos < c.agreed(), "a row leaves before the token that it holds is agreed")
+	}
 	if pos == c.agreed()-1 {
 		c.hist[loop]++
 		if e.next(c, e.r.Logits(int(d.out))); c.done {
@@ -202,14 +238,19 @@ func (e *Engine) depleted(c *choice, d *departure) {
 		}
 		i = e.find(d.b, pos)
 	}
+	r, s := &e.rows[i], &e.of[i]
 	if !c.exit.Deepest {
-		e.rows[i].Want, e.rows[i].Watch = false, false
-		e.of[i].parked = true
+		r.Want, r.Watch = false, false
+		if s.round {
+			s.b.live--
+		}
+		s.parked, s.ripe, s.held = true, false, false
+		c.parked++
 		c.advance(pos)
 		return
 	}
-	e.fill(&e.rows[i])
-	e.ground(d.b, pos)
+	e.fill(r)
+	e.lift(i)
 	e.sch.Commit(&c.seq, 1)
 	c.advance(pos)
 }
@@ -243,24 +284,26 @@ func (e *Engine) find(b *branch, pos int) int {
 	return -1
 }
 
-// park marks which rows of choices with early exits turn in this step; see above. Where the live row is missing, because it found no room, and
-// where more rows are parked than there is room for, they go on by themselves.
+// hold marks the rows that make no pass in this step because they, or older ones of their branch at the same loop, wait for a readout.
+func (e *Engine) hold() {
+	step := e.steps.Load()
+	for i := range e.of {
+		s := &e.of[i]
+		b, loop := s.b, e.rows[i].Loop
+		s.idle = !s.parked && (s.held || b.stop == pause{step, loop})
+		if s.idle {
+			b.stop = pause{step, loop}
+		}
+	}
+}
+
+// park marks which parked rows make none; see above. Where live rows are missing, because they found no room, and where more rows are parked than
+// there is room for, they go on by themselves.
 func (e *Engine) park() {
 	step, any := e.steps.Load(), false
 	for i := range e.of {
-		s := &e.of[i]
-		c := s.b.c
-		if s.idle = false; c.exit.Rule == NoExit {
-			continue
-		}
-		any = true
-		if c.stamp != step {
-			c.stamp, c.alive, c.parked, c.nextTurn = step, false, 0, false
-		}
-		if s.parked {
-			c.parked++
-		} else {
-			c.alive = true
+		if any = any || e.of[i].parked; !e.of[i].parked {
+			e.of[i].b.c.alive = step
 		}
 	}
 	if !any {
@@ -268,14 +311,15 @@ func (e *Engine) park() {
 	}
 	most := max(1, e.cfg.StepRows/2/max(1, e.sch.Running()))
 	for i := len(e.of) - 1; i >= 0; i-- {
-		s := &e.of[i]
-		c := s.b.c
-		if c.exit.Rule == NoExit {
-			continue
+		s, loop := &e.of[i], e.rows[i].Loop
+		b, c := s.b, s.b.c
+		if s.parked {
+			s.idle = c.alive == step && b.next != pause{step, loop} && !(c.parked > most && e.oldest(i))
 		}
-		turns := !s.parked || !c.alive || c.nextTurn && c.nextLoop == e.rows[i].Loop || c.parked > most && e.oldest(i)
-		s.idle = !turns
-		c.nextLoop, c.nextTurn = e.rows[i].Loop, turns
+		b.next = pause{step, loop}
+		if s.idle {
+			b.next.step = -1
+		}
 	}
 }
 

@@ -109,13 +109,54 @@ func TestExitByLogits(t *testing.T) {
 	}
 }
 
+// TestExitInModes: with right guesses after one pass and exits after three of eight, a wavefront takes one turn a token, and a round of speculation with
+// four guesses five turns and two more, instead of three a token.
+func TestExitInModes(t *testing.T) {
+	const tokens, loops = 41, 8
+	want := ""
+	for _, deepest := range []bool{false, true} {
+		for _, coda := range []int{0, 1} {
+			for _, c := range []struct {
+				mode  Mode
+				turns int
+			}{{Autoregressive, 40 * 3}, {Wavefront, 40 + 3}, {Speculative, 8 * (5 + 2)}, {TreeSpeculative, 8 * (5 + 2)}} {
+				m := scripted.New(scripted.Options{Agree: 1, Prelude: 1, Core: 1, Coda: coda, Answers: []scripted.Answer{{Steps: []scripted.Step{{{ID: 7, P: 0.6}, {ID: 8, P: 0.4}}}}},
+					Loops: model.Loops{Default: loops, TrainedMin: 1, TrainedMean: 4, TrainedMax: loops, HardMax: loops}})
+				p := &paced{Model: m, after: func(int32) int32 { return 3 }}
+				e := New(p, Config{})
+				s := submit(t, e, &Request{Prompt: prompt(5, 1), MaxTokens: tokens, Mode: c.mode, DraftLoops: 1 * min(1, int(c.mode)), DraftAhead: 4 * min(1, int(c.mode)),
+					Sampling: sample.Params{Temperature: 1, Seed: 2}, Exit: Exit{Rule: ExitLatent, Deepest: deepest}})
+				s.wait(t)
+				st := s.answers[0].st
+				if got := fmt.Sprint(s.ids(0)); want == "" {
+					want = got
+				} else if got != want {
+					t.Errorf("mode %d: %s, want %s", c.mode, got, want)
+				}
+				if st.Histogram[3] != tokens-1 {
+					t.Errorf("mode %d: passes %v", c.mode, st.Histogram)
+				}
+				if turns := st.Turns - loops; turns > c.turns || turns < c.turns-4 {
+					t.Errorf("mode %d, coda %d, deepest %v: %d turns, want %d: %+v", c.mode, coda, deepest, turns, c.turns, st)
+				}
+				if h := settled(t, e); h.PagesUsed != 0 {
+					t.Errorf("%d pages are held", h.PagesUsed)
+				}
+				e.Close()
+				if v := p.Violations(); len(v) > 0 {
+					t.Fatal(v)
+				}
+			}
+		}
+	}
+}
+
 func TestExitRefusals(t *testing.T) {
 	e := start(t, scripted.New(scripted.Options{}), Config{})
 	for field, r := range map[string]Request{
 		"exit.rule":      {Exit: Exit{Rule: 77}},
 		"exit.threshold": {Exit: Exit{Rule: ExitKL, Threshold: -1}},
 		"exit.min_loops": {Exit: Exit{Rule: ExitKL, MinLoops: 5}},
-		"exit":           {Exit: Exit{Rule: ExitKL}, Mode: Wavefront},
 	} {
 		r.Prompt, r.MaxTokens = ids(1), 3
 		if err := e.Submit(context.Background(), &r, newCollect(1)); err == nil || fault.As(err).Field != field {

@@ -79,15 +79,12 @@ func (e *Engine) judge(c *choice, logits []float32, output []int32) int32 {
 	}
 	e.sampler.Distribute(e.target, logits, &p, c.job.req.Prompt, output)
 	at := c.agreed()
-	copy(e.guessed, c.line.dist(e.lim.Vocab, pos))
+	copy(e.guessed, c.trunk.dist(e.lim.Vocab, pos))
 	q, id := e.guessed, c.seq.Tokens[at]
 	if e.keeps(c, id, 0, pos) {
 		return id
 	}
 	for i := range c.tips {
-		if c.line != &c.trunk {
-			break
-		}
 		b := &c.sides[i]
 		take(q, id)
 		if id = c.tips[i]; b.open && e.keeps(c, id, i+1, pos) {

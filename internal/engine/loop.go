@@ -197,16 +197,15 @@ func (e *Engine) advance(plan *sched.Plan) error {
 		}
 	}
 	batch := e.gather()
-	if len(batch) == 0 {
-		return nil // everyone was ended by its own sink
-	}
-	e.turns.Add(1)
-	e.turned.Add(int64(len(batch)))
-	if err := e.call(1, batch); err != nil {
-		return err
-	}
-	if e.pilot.live > 0 {
-		e.pilot.turnAt, e.pilot.rows = e.cfg.Now(), len(batch)
+	if len(batch) > 0 { // else everyone was ended by its own sink, or waits for a readout
+		e.turns.Add(1)
+		e.turned.Add(int64(len(batch)))
+		if err := e.call(1, batch); err != nil {
+			return err
+		}
+		if e.pilot.live > 0 {
+			e.pilot.turnAt, e.pilot.rows = e.cfg.Now(), len(batch)
+		}
 	}
 	e.depart()
 	if len(e.out) == 0 {
@@ -230,13 +229,13 @@ func (e *Engine) enter(plan *sched.Plan) {
 			e.states = e.states[:len(e.states)-1]
 			e.rows = append(e.rows, model.Row{Token: q.Tokens[pos], Pos: int32(pos), Depth: int32(q.Loops), State: state,
 				Pages: q.Pages, Window: int32(q.Window), Sinks: int32(q.Sinks), Want: b.side || c.wants(pos)})
-			s := seat{b: b, round: round, exits: c.exits(pos), peek: c.auto && !round && b.base(sp)}
+			s := seat{b: b, round: round, exits: b.exits(pos), peek: c.auto && !round && b.base(sp)}
 			if s.lens = c.job.lens != nil && pos < len(c.job.req.Prompt); s.lens {
 				r := &e.rows[len(e.rows)-1]
 				r.Want, r.Watch = true, true
 			}
 			if s.exits {
-				c.watches(&e.rows[len(e.rows)-1])
+				e.watches(c, &e.rows[len(e.rows)-1])
 			}
 			if s.special() {
 				e.special++
@@ -259,27 +258,32 @@ func (c *choice) wants(pos int) bool {
 	return r.PromptLogprobs && c.n == 0 && pos+1 < len(r.Prompt) && pos+1 >= c.job.scored
 }
 
-// gather lists the rows that turn in this step: all but the guesses that wait at the draft depth until the last of their round is there, and
-// parked ones that nobody needs. Where no row is of either kind they are those in flight, in place.
+// gather lists the rows that turn in this step: all but the guesses that wait at the draft depth until the last of their round is there, those
+// held for a readout, and parked ones that nobody needs. Where no row is of these kinds they are those in flight, in place.
 func (e *Engine) gather() []model.Row {
 	e.batch, e.moves = e.batch[:0], e.moves[:0]
 	if e.whole = e.special == 0; e.whole {
 		return e.rows
 	}
-	e.park()
+	e.hold()
 	step := e.steps.Load()
 	for i := range e.rows {
-		if c := e.of[i].b.c; e.of[i].round && int(e.rows[i].Loop) < c.how.loops {
+		s := &e.of[i]
+		if c := s.b.c; s.round && !s.parked && !s.idle && int(e.rows[i].Loop) < c.how.loops {
 			c.shallow = step
 		}
 	}
 	for i := range e.rows {
-		c := e.of[i].b.c
-		if e.of[i].round && c.how.waits() && int(e.rows[i].Loop) == c.how.loops && c.shallow == step || e.of[i].idle {
-			continue
+		s := &e.of[i]
+		c := s.b.c
+		s.idle = s.idle || s.round && !s.parked && c.how.waits() && int(e.rows[i].Loop) == c.how.loops && c.shallow == step
+	}
+	e.park()
+	for i := range e.rows {
+		if !e.of[i].idle {
+			e.batch = append(e.batch, e.rows[i])
+			e.moves = append(e.moves, int32(i))
 		}
-		e.batch = append(e.batch, e.rows[i])
-		e.moves = append(e.moves, int32(i))
 	}
 	return e.batch
 }
@@ -301,12 +305,12 @@ func (e *Engine) depart() {
 			moved++
 		}
 		if turns && e.rows[i].Loop == e.rows[i].Depth {
-			e.leave(i, lands, moved-1)
+			e.leave(i, departure{kind: lands, moved: int32(moved - 1)})
 			e.release(i)
 			continue
 		}
-		if turns && !e.whole {
-			e.pass(i, moved-1)
+		if !e.whole {
+			e.pass(i, moved-1, turns)
 		}
 		if keep < i {
 			e.rows[keep], e.of[keep] = e.rows[i], e.of[i]
@@ -316,41 +320,51 @@ func (e *Engine) depart() {
 	e.cut(keep)
 }
 
-// pass says whether and for what row i, which has turned and goes on, is read out on its way. moved is its place in the Turn.
-func (e *Engine) pass(i, moved int) {
+// pass says whether and for what row i, which goes on, is read out on its way. moved is its place in the Turn, if it has turned.
+func (e *Engine) pass(i, moved int, turned bool) {
 	s := &e.of[i]
+	kind, read := passes, false
 	switch {
 	case s.lens:
-		e.leave(i, lenses, moved)
-	case e.guesses(i):
-		s.read = true
-		e.leave(i, guesses, moved)
-	case e.peekAt(i):
-		e.leave(i, peeks, moved)
+		kind, read = lenses, turned
 	case s.exits && !s.parked:
-		if kind, yes := e.ripe(i, moved); yes {
-			e.leave(i, kind, moved)
+		if kind, read = e.ripe(i, moved, turned); !read {
+			kind = passes
 		}
+		if kind != exits {
+			s.b.unsettled = e.steps.Load()
+		}
+	}
+	d := departure{kind: kind, moved: int32(moved), guess: (turned || s.held) && e.guesses(i), peek: turned && e.peekAt(i)}
+	if read || d.guess || d.peek {
+		s.read = s.read || d.guess
+		e.leave(i, d)
 	}
 }
 
 // release gives back the state of row i, which is no longer in flight.
 func (e *Engine) release(i int) {
+	s := &e.of[i]
 	e.states = append(e.states, e.rows[i].State)
-	if e.of[i].round {
-		e.of[i].b.live--
+	switch {
+	case s.parked:
+		s.b.c.parked--
+	case s.round:
+		s.b.live--
 	}
-	if e.of[i].special() {
+	if s.special() {
 		e.special--
 	}
 }
 
 // leave lists row i among the departures, and for Leave if that has something to do.
-func (e *Engine) leave(i int, kind landing, moved int) {
-	d := departure{b: e.of[i].b, pos: e.rows[i].Pos, out: -1, kind: kind, moved: int32(moved), loop: e.rows[i].Loop}
-	if e.rows[i].Want || e.lim.Coda > 0 && !e.of[i].parked {
+func (e *Engine) leave(i int, d departure) {
+	r := &e.rows[i]
+	d.b, d.pos, d.loop, d.out = e.of[i].b, r.Pos, r.Loop, -1
+	if r.Want || e.lim.Coda > 0 && !e.of[i].parked {
+		r.Exit = d.kind == looks || d.kind == exits
 		d.out = int32(len(e.out))
-		e.out = append(e.out, e.rows[i])
+		e.out = append(e.out, *r)
 	}
 	e.gone = append(e.gone, d)
 }
@@ -383,6 +397,15 @@ func (e *Engine) ground(b *branch, from int) {
 		keep++
 	}
 	e.cut(keep)
+}
+
+// lift takes row i alone out of flight.
+func (e *Engine) lift(i int) {
+	e.release(i)
+	n := len(e.rows) - 1
+	copy(e.rows[i:], e.rows[i+1:])
+	copy(e.of[i:], e.of[i+1:])
+	e.cut(n)
 }
 
 // call runs one call of the model and turns its panic into an error.

@@ -36,19 +36,31 @@ func (e *Engine) settle() {
 func (e *Engine) land(d *departure) {
 	c := d.b.c
 	switch {
-	case c.done:
+	case c.done || d.void:
 	case d.kind == lenses:
 		e.show(c.job, d)
-	case d.kind == guesses:
-		e.guess(d)
-	case d.kind == peeks:
+	case d.kind == lands:
+		if !d.b.side && int(d.pos) < c.seq.Entered {
+			e.commit(c, d)
+		}
+	default:
+		e.look(c, d)
+	}
+}
+
+// look takes a row that was read out and may stay in flight: first what it would have guessed, then whether it leaves, last a guess.
+func (e *Engine) look(c *choice, d *departure) {
+	if d.peek {
 		e.peek(c, d)
-	case d.kind == looks:
+	}
+	switch d.kind {
+	case looks:
 		e.looked(c, d)
-	case d.kind == exits:
+	case exits:
 		e.depleted(c, d)
-	case d.b == c.line && int(d.pos) < c.seq.Entered:
-		e.commit(c, d)
+	}
+	if d.guess && !c.done {
+		e.guess(d)
 	}
 }
 

@@ -154,23 +154,23 @@ func (s *Scheduler) Branch(parent, child *Seq, copyPage func(dst, src int32)) (m
 	child.age, child.side = parent.age, true
 	child.grow(slots, n)
 	s.lend(parent, child, n, part, copyPage)
-	child.Computed, child.Entered = parent.Entered, parent.Entered
-	child.blocks, child.low = n, parent.low
-	s.shed(child)
+	child.Computed, child.Entered, child.root = parent.Computed, parent.Entered, parent.Entered
+	child.blocks, child.low = n, parent.low // what rows of parent in flight still see stays: after Promote the table is theirs
 	s.start(child)
 	return part, true
 }
 
-// Promote gives parent the positions, pages and rows in flight of its side branch, which takes what parent had and is dropped. Everything up to
-// where the child branched off must be complete.
+// Promote gives parent the positions, pages and rows in flight of its side branch, which takes what parent had and is dropped. Rows of parent in flight
+// from where the child branched off on must be gone already; older ones go on with the new pages.
 func (s *Scheduler) Promote(parent, child *Seq) {
 	parent.Pages, child.Pages = child.Pages, parent.Pages
 	parent.Entered, child.Entered = child.Entered, parent.Entered
 	parent.blocks, child.blocks = child.blocks, parent.blocks
 	parent.low, child.low = child.low, parent.low
 	parent.held, child.held = child.held, parent.held
-	child.Computed = min(parent.Computed, child.Entered)
+	child.Computed = min(child.Computed, child.Entered)
 	s.stop(child)
+	s.shed(parent)
 }
 
 // Fork makes child a branch of parent, which has no rows in flight: full blocks are shared, a partial last block is copied by calling

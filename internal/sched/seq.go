@@ -30,6 +30,7 @@ type Seq struct {
 	running bool
 	folded  bool  // Collapse has been called
 	side    bool  // a branch of guesses that hangs on another sequence
+	root    int   // of a side: where it branched off; the rows of older positions are the other's
 	grant   int   // rows that the step in preparation gives it
 	bulk    int   // positions below it entered as chunks of a prompt
 	blocks  int   // blocks with a place in the table, released ones included
@@ -41,7 +42,7 @@ type Seq struct {
 }
 
 // Flight is the number of its rows that have entered and are not complete.
-func (q *Seq) Flight() int { return q.Entered - q.Computed }
+func (q *Seq) Flight() int { return q.Entered - max(q.Computed, q.root) }
 
 // Running says whether the sequence holds pages; otherwise it waits.
 func (q *Seq) Running() bool { return q.running }
@@ -66,7 +67,7 @@ func (q *Seq) shared() int {
 // reset is the state of a sequence without K/V.
 func (q *Seq) reset() {
 	q.Computed, q.Entered, q.running, q.grant, q.folded = 0, 0, false, 0, false
-	q.blocks, q.low, q.reserve, q.held, q.tip, q.indexed, q.bulk = 0, 0, 0, 0, -1, 0, 0
+	q.blocks, q.low, q.reserve, q.held, q.tip, q.indexed, q.bulk, q.root = 0, 0, 0, 0, -1, 0, 0, 0
 }
 
 // keeps says whether block b is visible to a row at position pos or later, or to the rows between.

@@ -28,7 +28,7 @@ func TestFieldsAtFault(t *testing.T) {
 		{"/v1/chat/completions", chatBody(`"tinyloop":{"exit":{"rule":"luck"}}`), 422, "tinyloop.exit.rule", "tinyloop.exit.rule must be one of"},
 		{"/generate", `{"prompt":"a","exit":{"rule":"kl","kv":"some"}}`, 422, "exit.kv", "complete"},
 		{"/generate", `{"prompt":"a","exit":{"rule":"kl","min_loops":99}}`, 422, "exit.min_loops", "between 1"},
-		{"/generate", `{"prompt":"a","exit":{"rule":"kl"},"mode":"wavefront"}`, 422, "exit", "exclude"},
+		{"/generate", `{"prompt":"a","exit":{"rule":"kl"},"kv_mode":"last"}`, 422, "kv_mode", "no last loop"},
 		{"/v1/chat/completions", chatBody(`"mode":"auto","verify":"hope"`), 422, "verify", "typical"},
 		{"/generate", `{"prompt":"a","accept_threshold":1.5}`, 422, "accept_threshold", "at most 1"},
 		{"/generate", `{"prompt":"a","logprobs_by_loop":true}`, 422, "logprobs_by_loop", ""},
