@@ -46,7 +46,7 @@ type typeInfo struct {
 	readOnly     bool // Quantize does not write it
 }
 
-var typeTable = map[Type]typeInfo{
+var typeTable = [...]typeInfo{
 	F32: {name: "f32", block: 1, bytes: 4}, F16: {name: "f16", block: 1, bytes: 2}, BF16: {name: "bf16", block: 1, bytes: 2},
 	Q4_0: {name: "q4_0", block: 32, bytes: 18}, Q4_1: {name: "q4_1", block: 32, bytes: 20}, Q5_0: {name: "q5_0", block: 32, bytes: 22},
 	Q5_1: {name: "q5_1", block: 32, bytes: 24}, Q8_0: {name: "q8_0", block: 32, bytes: 34},
@@ -55,13 +55,21 @@ var typeTable = map[Type]typeInfo{
 }
 
 // Known says whether this build can read the format.
-func (t Type) Known() bool { _, ok := typeTable[t]; return ok }
+func (t Type) Known() bool { return t.info().block > 0 }
+
+// info gives the zero value for formats that this build does not know.
+func (t Type) info() typeInfo {
+	if int(t) >= len(typeTable) {
+		return typeInfo{}
+	}
+	return typeTable[t]
+}
 
 // Block gives the number of values in one block (1 for plain formats).
-func (t Type) Block() int { return typeTable[t].block }
+func (t Type) Block() int { return t.info().block }
 
 // BlockBytes gives the number of bytes of one block.
-func (t Type) BlockBytes() int { return typeTable[t].bytes }
+func (t Type) BlockBytes() int { return t.info().bytes }
 
 // Halves gives where in a block its 16-bit scale lies and how many halves there are: 1, or 2 where a minimum follows; 0 for plain formats.
 func (t Type) Halves() (at, n int) {
@@ -77,8 +85,8 @@ func (t Type) Halves() (at, n int) {
 }
 
 func (t Type) String() string {
-	if i, ok := typeTable[t]; ok {
-		return i.name
+	if t.Known() {
+		return typeTable[t].name
 	}
 	return fmt.Sprintf("type(%d)", uint32(t))
 }
@@ -86,8 +94,8 @@ func (t Type) String() string {
 // ParseType finds a format that Quantize writes by its name, as in "q8_0".
 func ParseType(name string) (Type, bool) {
 	for t, i := range typeTable {
-		if i.name == name && !i.readOnly {
-			return t, true
+		if i.name == name && i.block > 0 && !i.readOnly {
+			return Type(t), true
 		}
 	}
 	return 0, false
