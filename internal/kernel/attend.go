@@ -91,97 +91,108 @@ func (c *call) run(q []float32, ldq int) {
 	acc, scores := c.scratch[:c.n*kv.vdim], c.scratch[wide*maxHeadDim:]
 	b0, b1, b2 := c.view[c.n-1].blocks()
 	c.score(scores, q, ldq, 0, b0)
-	c.score(scores, q, ldq, b1, b2)
+	c.score(scores[b0*Panel:], q, ldq, b1, b2)
 	var inv [wide]float32
 	for i := range c.n {
-		inv[i] = c.view[i].exponentials(scores[i*c.ld:], c.softcap)
+		inv[i] = c.view[i].weigh(scores[i*c.ld:], c.softcap)
 	}
 	clear(acc)
+	gap := (b1 - b0) * Panel
 	c.gather(acc, scores, 0, first.sinks)
-	c.gather(acc, scores, first.from, first.end)
+	c.gather(acc, scores[max(0, first.from-gap):], first.from, first.end)
 	for i := range c.n {
 		sums := acc[i*kv.vdim:][:kv.vdim]
-		for lo := first.end; lo < c.view[i].end; {
-			hi := min(c.view[i].end, (lo/Panel+1)*Panel)
-			kv.addValues(sums, scores[i*c.ld+lo:], 0, c.pages[lo/Panel], c.pages[lo/Panel], c.unit[0].head, lo%Panel, hi-lo, 1)
-			lo = hi
+		if lo, hi := first.end, c.view[i].end; lo < hi {
+			pages := c.pages[lo/Panel : (hi-1)/Panel+1]
+			kv.addValues(sums, scores[i*c.ld+lo-gap:], 0, pages, pages[len(pages)-1], c.unit[0].head, lo%Panel, hi-lo, 1)
 		}
 		Scale(c.dst[i], sums[:kv.dim], inv[i])
 	}
 }
 
-// askAhead is how many pages further on what lies at the same place is asked for: pages lie anywhere in memory, and the processor cannot guess where the next one is.
-const askAhead = 1
+// runPages is how many pages one head after the other passes: few enough that what a page holds for all heads is read in nearly one run, and stays in the second cache for heads
+// that share it.
+const runPages = 4
 
-// score fills the scores of pages [lo, hi).
+// score writes the scores of pages [lo, hi), those of a query behind each other.
 func (c *call) score(scores, q []float32, ldq, lo, hi int) {
-	for b := lo; b < hi; b++ {
-		next := c.pages[min(b+askAhead, hi-1)]
+	for b := lo; b < hi; b += runPages {
+		end := min(b+runPages, hi)
+		after := c.pages[min(end, hi-1)]
 		for i := range c.unit[:c.units] {
 			u := &c.unit[i]
-			c.kv.dot(scores[u.query*c.ld+b*Panel:], c.ld, q[u.query*ldq:], ldq, c.pages[b], next, u, c.scale)
+			c.kv.dot(scores[u.query*c.ld+(b-lo)*Panel:], c.ld, q[u.query*ldq:], ldq, c.pages[b:end], after, u, c.scale)
 		}
 	}
 }
 
-// gather adds the values of positions [lo, hi), weighted for each query, to their sums.
+// gather adds the values of positions [lo, hi) to the sums of each query; weights begin at position lo.
 func (c *call) gather(acc, weights []float32, lo, hi int) {
 	for lo < hi {
-		b, vdim := lo/Panel, c.kv.vdim
-		end := min(hi, (b+1)*Panel)
-		next := c.pages[min(b+askAhead, (hi-1)/Panel)]
+		b, last := lo/Panel, (hi-1)/Panel
+		end := min(hi, (b+runPages)*Panel)
+		pages, after := c.pages[b:(end-1)/Panel+1], c.pages[min(b+runPages, last)]
 		for i := range c.unit[:c.units] {
-			u := &c.unit[i]
-			if u.shared && u.n == quad {
-				c.kv.addValues(acc[u.query*vdim:], weights[u.query*c.ld+lo:], c.ld, c.pages[b], next, u.head, lo%Panel, end-lo, quad)
-				continue
-			}
-			for j := range u.n {
-				head := u.head
-				if !u.shared {
-					head += j
-				}
-				c.kv.addValues(acc[(u.query+j)*vdim:], weights[(u.query+j)*c.ld+lo:], 0, c.pages[b], next, head, lo%Panel, end-lo, 1)
-			}
+			c.addValues(acc, weights, pages, after, &c.unit[i], lo%Panel, end-lo)
 		}
+		weights = weights[end-lo:]
 		lo = end
 	}
 }
 
-// dotGeneric sums over the head's width in ascending order, one lane a position.
-func (kv *KV) dotGeneric(out []float32, ldo int, q []float32, ldq int, page int32, u *unit, scale float32) {
-	for i := range u.n {
+// addValues is gather for the queries of a unit.
+func (c *call) addValues(acc, weights []float32, pages []int32, after int32, u *unit, lane, rows int) {
+	vdim := c.kv.vdim
+	if u.shared && u.n == quad {
+		c.kv.addValues(acc[u.query*vdim:], weights[u.query*c.ld:], c.ld, pages, after, u.head, lane, rows, quad)
+		return
+	}
+	for j := range u.n {
 		head := u.head
 		if !u.shared {
-			head += i
+			head += j
 		}
-		var acc, k [Panel]float32
-		for d, x := range q[i*ldq : i*ldq+kv.dim] {
-			kv.widen(k[:], kv.keyAt(page, head)+d*Panel)
-			for l, kx := range k {
-				acc[l] = fma32(kx, x, acc[l])
+		c.kv.addValues(acc[(u.query+j)*vdim:], weights[(u.query+j)*c.ld:], 0, pages, after, head, lane, rows, 1)
+	}
+}
+
+// dotGeneric sums over the head's width in ascending order, one lane a position.
+func (kv *KV) dotGeneric(out []float32, ldo int, q []float32, ldq int, pages []int32, u *unit, scale float32) {
+	for b, page := range pages {
+		for i := range u.n {
+			head := u.head
+			if !u.shared {
+				head += i
 			}
-		}
-		for l, s := range acc {
-			f := scale
-			if kv.t == Q8_0 {
-				f = kv.scales[kv.keyScaleAt(page, head)+l] * scale
+			var acc, k [Panel]float32
+			for d, x := range q[i*ldq : i*ldq+kv.dim] {
+				kv.widen(k[:], kv.keyAt(page, head)+d*Panel)
+				for l, kx := range k {
+					acc[l] = fma32(kx, x, acc[l])
+				}
 			}
-			out[i*ldo+l] = s * f
+			for l, s := range acc {
+				f := scale
+				if kv.t == Q8_0 {
+					f = kv.scales[kv.keyScaleAt(page, head)+l] * scale
+				}
+				out[i*ldo+b*Panel+l] = s * f
+			}
 		}
 	}
 }
 
-// addValuesGeneric adds w[i] times the values of positions lane+i, i < rows, to the sums of n queries, positions ascending, one rounding a step.
-func (kv *KV) addValuesGeneric(acc, w []float32, ldw int, page int32, head, lane, rows, n int) {
+// addValuesGeneric adds w[i] times the values of the i-th position, i < rows, from lane of the first page on, to the sums of n queries, positions ascending, one rounding a step.
+func (kv *KV) addValuesGeneric(acc, w []float32, ldw int, pages []int32, head, lane, rows, n int) {
 	var v [maxHeadDim]float32
 	row := v[:kv.vdim]
 	for i := range rows {
-		kv.widen(row, kv.valueAt(page, head, lane+i))
+		page, at := pages[(lane+i)/Panel], (lane+i)%Panel
+		kv.widen(row, kv.valueAt(page, head, at))
 		for j := range n {
 			x, sums := w[j*ldw+i], acc[j*kv.vdim:][:kv.vdim]
 			if kv.t == Q8_0 {
-				x *= kv.scales[kv.valueScaleAt(page, head)+lane+i]
+				x *= kv.scales[kv.valueScaleAt(page, head)+at]
 			}
 			for d, y := range row {
 				sums[d] = fma32(y, x, sums[d])
@@ -210,31 +221,23 @@ func (v seen) blocks() (b0, b1, b2 int) {
 	return b0, max(b0, v.from/Panel), (v.end + Panel - 1) / Panel
 }
 
-// exponentials replaces the scores of a head by their exponentials and gives 1 over the sum.
-func (v seen) exponentials(scores []float32, softcap float32) float32 {
+// weigh replaces the scores of a query, which are those of the pages that it sees, one after the other, by their exponentials and gives 1 over the sum.
+func (v seen) weigh(scores []float32, softcap float32) float32 {
 	b0, b1, b2 := v.blocks()
-	low, high := scores[:b0*Panel], scores[b1*Panel:b2*Panel]
+	scores = scores[:(b0+b2-b1)*Panel]
 	if softcap > 0 {
-		Softcap(low, softcap)
-		Softcap(high, softcap)
+		Softcap(scores, softcap)
 	}
-	v.mask(scores, b0, b1, b2)
-	top := max32(maxOf(low), maxOf(high))
-	var sums [Panel]float32
-	expSum(low, top, &sums)
-	expSum(high, top, &sums)
-	return 1 / foldLanes(sums[:])
+	gap := (b1 - b0) * Panel
+	mask(scores, v.sinks, min(v.from, b0*Panel))
+	mask(scores, max(b1*Panel, v.sinks)-gap, v.from-gap)
+	mask(scores, v.end-gap, len(scores))
+	return softmax(scores)
 }
 
-// mask sets the scores of unseen positions of touched pages to -Inf.
-func (v seen) mask(scores []float32, b0, b1, b2 int) {
-	inf := float32(math.Inf(-1))
-	fill := func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			scores[i] = inf
-		}
+// mask makes positions [lo, hi) of pages that are seen in part weigh nothing.
+func mask(scores []float32, lo, hi int) {
+	for i := lo; i < hi; i++ {
+		scores[i] = float32(math.Inf(-1))
 	}
-	fill(v.sinks, min(v.from, b0*Panel))
-	fill(max(b1*Panel, v.sinks), v.from)
-	fill(v.end, b2*Panel)
 }

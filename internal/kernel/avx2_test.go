@@ -217,28 +217,33 @@ func TestAttentionEqualsPortable(t *testing.T) {
 	for _, f := range kvTypes {
 		for _, dim := range []int{1, 3, 8, 48, 64, 100, 128} {
 			const heads = 5
-			kv, err := NewKV(2, heads, dim, f)
+			kv, err := NewKV(6, heads, dim, f)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer kv.Free()
-			for lane := range Panel {
-				kv.Put(1, lane, 0, heads, fill(heads*dim), fill(heads*dim))
+			pages := []int32{4, 1, 5}
+			for lane := range Panel * len(pages) {
+				kv.Put(pages[lane/Panel], lane%Panel, 0, heads, fill(heads*dim), fill(heads*dim))
 			}
 			for _, u := range []unit{{n: 1}, {n: 2, head: 1}, {n: 3, head: 2}, {n: 4, head: 1}, {n: 2, shared: true}, {n: 3, head: 4, shared: true}, {n: 4, head: 2, shared: true}} {
-				ldq := dim + 3
-				q, got, want := fill(quad*ldq), make([]float32, 80), make([]float32, 80)
-				kv.dot(got, 20, q, ldq, 1, 0, &u, 0.3)
-				kv.dotGeneric(want, 20, q, ldq, 1, &u, 0.3)
-				equalBits(t, fmt.Sprint(f, " scores ", u), got, want)
+				ldq, lds := dim+3, len(pages)*Panel+4
+				for n := 1; n <= len(pages); n++ {
+					q, got, want := fill(quad*ldq), make([]float32, quad*lds), make([]float32, quad*lds)
+					kv.dot(got, lds, q, ldq, pages[:n], 0, &u, 0.3)
+					kv.dotGeneric(want, lds, q, ldq, pages[:n], &u, 0.3)
+					equalBits(t, fmt.Sprint(f, " scores ", u), got, want)
+				}
 			}
 			for _, n := range []int{1, quad} {
-				for _, rows := range []int{1, 2, 15, 16} {
-					acc, w := fill(n*kv.vdim), fill(n*20)
+				for _, part := range [][2]int{{0, 1}, {15, 1}, {14, 2}, {1, 15}, {0, 16}, {15, 2}, {3, 29}, {0, 48}, {9, 30}} {
+					lane, rows := part[0], part[1]
+					run := pages[:(lane+rows-1)/Panel+1]
+					acc, w := fill(n*kv.vdim), fill(n*50)
 					got, want := append([]float32{}, acc...), append([]float32{}, acc...)
-					kv.addValues(got, w, 20, 1, 0, 3, 16-rows, rows, n)
-					kv.addValuesGeneric(want, w, 20, 1, 3, 16-rows, rows, n)
-					equalBits(t, fmt.Sprint(f, " values"), got, want)
+					kv.addValues(got, w, 50, run, 0, 3, lane, rows, n)
+					kv.addValuesGeneric(want, w, 50, run, 3, lane, rows, n)
+					equalBits(t, fmt.Sprint(f, " values ", part), got, want)
 				}
 			}
 		}
@@ -303,17 +308,18 @@ func TestVectorsEqualPortable(t *testing.T) {
 		equalBits(t, "squares", s[:], w[:])
 
 		top := float32(r.NormFloat64())
-		var e, g [Panel]float32
 		var d, h [Panel]float64
 		whole = n &^ (Panel - 1)
 		expSumDouble(y[:whole], top, &d)
 		expSumDoubleGeneric(y[:whole], top, &h)
 		copy(a, y)
 		copy(b, y)
-		expSum(a[:whole], top, &e)
-		expSumGeneric(b[:whole], top, &g)
+		sum, sumGeneric := softmax(a[:whole]), softmaxGeneric(b[:whole])
 		equalBits(t, "exponentials", a, b)
-		equalBits(t, "sums of exponentials", e[:], g[:])
+		equalBits(t, "1 over their sum", []float32{sum}, []float32{sumGeneric})
+		rmsNorm(a, x, y, 1e-5)
+		rmsNormGeneric(b, x, y, 1e-5)
+		equalBits(t, "rms norm", a, b)
 		for i := range d {
 			if math.Float64bits(d[i]) != math.Float64bits(h[i]) && (d[i] == d[i] || h[i] == h[i]) {
 				t.Fatalf("double sum %d is %x, portable %x", i, d[i], h[i])
@@ -333,14 +339,14 @@ func TestVectorsEqualPortable(t *testing.T) {
 func TestExpAllFloats(t *testing.T) {
 	needAVX2(t)
 	var x, want [64]float32
-	var sums [Panel]float32
+	var sums [Panel]float64
 	for bits := uint64(0); bits < 1<<32; {
 		for i := range x {
 			x[i] = math.Float32frombits(uint32(bits))
 			want[i] = exp32(x[i] - 0)
 			bits += 9973
 		}
-		expSumAVX2(&x[0], len(x), 0, &sums[0])
+		weighAVX2(&x[0], &x[0], len(x), 0, 1, &sums[0])
 		for i := range x {
 			if !sameBits(x[i], want[i]) {
 				t.Fatalf("near bits %#x: %x, portable %x", bits, x[i], want[i])

@@ -24,10 +24,14 @@ func ISA() string {
 // callWeights bounds the weights of one call of a kernel: assembly cannot be interrupted, and some 50 µs is as long as a stop of the world should wait.
 const callWeights = 1 << 20
 
-// panelRun gives the number of panels of one call: many where one tile takes all rows, one where the next tile should find the panel in the cache.
+// nearWeights is how many weights of a byte stay in the first cache, beside the activations of a tile, until the next tile of rows needs them.
+const nearWeights = 16 << 10
+
+// panelRun gives the number of panels of one call: many where one tile takes all rows, and as many as the next tile finds in the cache where several do, since
+// panels of narrow matrices take no longer than a call.
 func panelRun(rows, tileRows, k int) int {
 	if rows > tileRows {
-		return 1
+		return max(1, nearWeights/(k*Panel))
 	}
 	return max(1, callWeights/(rows*k*Panel))
 }
@@ -337,46 +341,49 @@ func roundRow(dst, x []float32) {
 	roundRowGeneric(dst[n:], x[n:])
 }
 
-// dot computes scale*q.k of the queries of a unit for the 16 positions of a page, ldq floats from query to query, ldo from score to score, and asks for the keys of page next.
-func (kv *KV) dot(out []float32, ldo int, q []float32, ldq int, page, next int32, u *unit, scale float32) {
+// dot computes scale*q.k of the queries of a unit for the 16 positions of each page, ldq floats from query to query, ldo from score to score, and asks for the keys of page after
+// at the end.
+func (kv *KV) dot(out []float32, ldo int, q []float32, ldq int, pages []int32, after int32, u *unit, scale float32) {
 	if !useAVX2 {
-		kv.dotGeneric(out, ldo, q, ldq, page, u, scale)
+		kv.dotGeneric(out, ldo, q, ldq, pages, u, scale)
 		return
 	}
-	at, ask, ldk, n := kv.keyAt(page, u.head), kv.keyAt(next, u.head), kv.dim*Panel, u.n
+	at, ldk, n, m := kv.keyAt(0, u.head), kv.dim*Panel, u.n, len(pages)
 	if u.shared {
 		ldk = 0
 		if n == quad {
 			n = sharedQuad
 		}
 	}
+	size := kv.PageBytes()
 	switch kv.t {
 	case F32:
-		dotHeadsF32(&out[0], ldo, &q[0], ldq, kv.dim, &kv.f32[at], ldk, &kv.f32[ask], scale, n)
+		dotHeadsF32(&out[0], ldo, &q[0], ldq, kv.dim, &kv.f32[at], ldk, &pages[0], m, int(after), size, scale, n)
 	case F16:
-		dotHeadsF16(&out[0], ldo, &q[0], ldq, kv.dim, &kv.half[at], ldk, &kv.half[ask], scale, n)
+		dotHeadsF16(&out[0], ldo, &q[0], ldq, kv.dim, &kv.half[at], ldk, &pages[0], m, int(after), size, scale, n)
 	default:
-		dotHeadsQ8(&out[0], ldo, &q[0], ldq, kv.dim, &kv.code[at], ldk, &kv.code[ask], scale, n, &kv.scales[kv.keyScaleAt(page, u.head)])
+		dotHeadsQ8(&out[0], ldo, &q[0], ldq, kv.dim, &kv.code[at], ldk, &pages[0], m, int(after), size, scale, n, &kv.scales[kv.keyScaleAt(0, u.head)])
 	}
 }
 
 // sharedQuad, in place of the number of queries, names four that read the same keys.
 const sharedQuad = 5
 
-// addValues adds w[i] times the values of positions lane+i, i < rows, to the sums of n queries, 1 or 4, ldw floats from weights to weights, and asks for those of page next.
-func (kv *KV) addValues(acc, w []float32, ldw int, page, next int32, head, lane, rows, n int) {
+// addValues adds w[i] times the values of the i-th position, i < rows, from lane of the first page on, to the sums of n queries, 1 or 4, ldw floats from weights to
+// weights, and asks for those of page after at the end.
+func (kv *KV) addValues(acc, w []float32, ldw int, pages []int32, after int32, head, lane, rows, n int) {
 	if !useAVX2 {
-		kv.addValuesGeneric(acc, w, ldw, page, head, lane, rows, n)
+		kv.addValuesGeneric(acc, w, ldw, pages, head, lane, rows, n)
 		return
 	}
-	at, ask := kv.valueAt(page, head, lane), kv.valueAt(next, head, lane)
+	at, m, size := kv.valueAt(0, head, 0), len(pages), kv.PageBytes()
 	switch kv.t {
 	case F32:
-		addValuesF32(&acc[0], kv.vdim, &w[0], ldw, rows, &kv.f32[at], &kv.f32[ask], n)
+		addValuesF32(&acc[0], kv.vdim, &w[0], ldw, rows, &kv.f32[at], lane, &pages[0], m, int(after), size, n)
 	case F16:
-		addValuesF16(&acc[0], kv.vdim, &w[0], ldw, rows, &kv.half[at], &kv.half[ask], n)
+		addValuesF16(&acc[0], kv.vdim, &w[0], ldw, rows, &kv.half[at], lane, &pages[0], m, int(after), size, n)
 	default:
-		addValuesQ8(&acc[0], kv.vdim, &w[0], ldw, rows, &kv.code[at], &kv.code[ask], n, &kv.scales[kv.valueScaleAt(page, head)+lane])
+		addValuesQ8(&acc[0], kv.vdim, &w[0], ldw, rows, &kv.code[at], lane, &pages[0], m, int(after), size, n, &kv.scales[kv.valueScaleAt(0, head)])
 	}
 }
 
@@ -394,12 +401,20 @@ func maxWhole(x []float32) (float32, int) {
 	return m, n
 }
 
-func expSum(x []float32, top float32, sums *[Panel]float32) {
+func softmax(x []float32) (inv float32) {
 	if !useAVX2 || len(x) == 0 {
-		expSumGeneric(x, top, sums)
+		return softmaxGeneric(x)
+	}
+	softmaxAVX2(&x[0], len(x), &inv)
+	return inv
+}
+
+func rmsNorm(dst, x, gain []float32, eps float32) {
+	if n := len(x); useAVX2 && n > 0 && n%8 == 0 {
+		rmsNormAVX2(&dst[0], &x[0], &gain[0], n, float32(n), eps)
 		return
 	}
-	expSumAVX2(&x[0], len(x), top, &sums[0])
+	scaleGain(dst, x, gain, inverseRoot(meanSquare(x)+eps))
 }
 
 func expSumDouble(x []float32, top float32, sums *[Panel]float64) {

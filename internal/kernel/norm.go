@@ -41,12 +41,17 @@ func inverseRoot(v float32) float32 { return 1 / float32(math.Sqrt(float64(v))) 
 
 // RMSNorm writes x/rms(x)*gain, with rms = sqrt(mean(x^2) + eps) (Zhang and Sennrich, 2019). gain nil means ones. dst may be x.
 func RMSNorm(dst, x, gain []float32, eps float32) {
-	s := inverseRoot(sumSquares(x, 0)/float32(len(x)) + eps)
 	if gain == nil {
-		Scale(dst, x, s)
+		Scale(dst, x, inverseRoot(meanSquare(x)+eps))
 		return
 	}
-	scaleGain(dst, x, gain, s)
+	rmsNorm(dst[:len(x)], x, gain[:len(x)], eps)
+}
+
+func meanSquare(x []float32) float32 { return sumSquares(x, 0) / float32(len(x)) }
+
+func rmsNormGeneric(dst, x, gain []float32, eps float32) {
+	scaleGainGeneric(dst, x, gain, inverseRoot(meanSquare(x)+eps))
 }
 
 func scaleGainGeneric(dst, x, gain []float32, s float32) {

@@ -51,7 +51,9 @@ func benchmarkShape(b *testing.B, f Type, rows, n, k int) {
 		for p := 0; p+step <= m.Panels(); p += step {
 			start := threadTime()
 			MatMul(dst, n, in, rows, m, p, p+step)
-			best = min(best, threadTime()-start)
+			if d := threadTime() - start; d > 0 { // the clock of a guest runs backwards at times
+				best = min(best, d)
+			}
 		}
 	}
 	b.ReportMetric(float64(rows*step*Panel*k)/float64(best.Nanoseconds()), "best-GMAC/s")

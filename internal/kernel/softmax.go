@@ -20,15 +20,15 @@ func max32(a, b float32) float32 {
 	return a
 }
 
-// expSumGeneric replaces x, len(x) a multiple of 16, by e^(x-top) and adds value i to sums[i mod 16], in ascending order.
-func expSumGeneric(x []float32, top float32, sums *[Panel]float32) {
-	for ; len(x) >= Panel; x = x[Panel:] {
-		for l, v := range x[:Panel] {
-			e := exp32(v - top)
-			x[l] = e
-			sums[l] += e
-		}
+// softmaxGeneric replaces x, len(x) a multiple of 16, by e^(x-max) and gives 1 over the sum: value i adds to lane i mod 16, in ascending order, and lanes are then added in halves.
+func softmaxGeneric(x []float32) float32 {
+	top := maxOf(x)
+	var sums [Panel]float32
+	for i, v := range x {
+		x[i] = exp32(v - top)
+		sums[i%Panel] += x[i]
 	}
+	return 1 / foldLanes(sums[:])
 }
 
 // expSumDoubleGeneric adds e^(x-top) of value i to sums[i mod 16]; len(x) is a multiple of 16.

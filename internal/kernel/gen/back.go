@@ -117,40 +117,8 @@ func pairs(name, doc, args string, slices []string, before func(), body func(at 
 func softmaxRow() {
 	fn("softmaxRowAVX2", "replaces x by e^(x-max), n a multiple of 16, at least 16; stats gets 16 lanes of sums, then the maximum.", "func(x *float32, n int, stats *float32)")
 	x, n, stats := arg("x"), arg("n"), arg("stats")
-	p, left := GP64(), GP64()
-	m, s := [2]VecVirtual{YMM(), YMM()}, [2]VecVirtual{YMM(), YMM()}
-	for i := range m {
-		VMOVUPS(constU32("negInf", 0xff800000), m[i])
-		VXORPS(s[i], s[i], s[i])
-	}
-	MOVQ(x, p)
-	MOVQ(n, left)
-	Label("max")
-	for i := range m {
-		v := load(Mem{Base: p, Disp: 32 * i})
-		VMAXPS(m[i], v, m[i]) // NaN gives way
-	}
-	ADDQ(U8(64), p)
-	SUBQ(U8(16), left)
-	JNE(LabelRef("max"))
-	top := m[0]
-	VMAXPS(top, m[1], top)
-	foldAcross(top, VMAXPS)
+	top, s := softmaxPasses(x, n)
 	VMOVSS(top.AsX(), Mem{Base: stats, Disp: 64})
-	VBROADCASTSS(top.AsX(), top)
-	Label("exp")
-	var v [2]VecVirtual
-	for i := range v {
-		v[i] = load(Mem{Base: x, Disp: 32 * i})
-		VSUBPS(top, v[i], v[i])
-	}
-	for i, e := range exps(true, v[:]...) {
-		VMOVUPS(e, Mem{Base: x, Disp: 32 * i})
-		VADDPS(e, s[i], s[i])
-	}
-	ADDQ(U8(64), x)
-	SUBQ(U8(16), n)
-	JNE(LabelRef("exp"))
 	for i := range s {
 		VMOVUPS(s[i], Mem{Base: stats, Disp: 32 * i})
 	}

@@ -66,30 +66,114 @@ func exp(x VecVirtual) VecVirtual {
 	return p
 }
 
-// expSum replaces x by e^(x-top), in 16 lanes of sums.
-func expSum() {
-	fn("expSumAVX2", "replaces x by e^(x-top) and adds to 16 lanes; n is a multiple of 16, at least 16.", "func(x *float32, n int, top float32, sums *float32)")
-	x, n, sums := arg("x"), arg("n"), arg("sums")
-	top, s := YMM(), [2]VecVirtual{YMM(), YMM()}
-	VBROADCASTSS(argMem("top"), top)
-	for i := range s {
-		VMOVUPS(Mem{Base: sums, Disp: 32 * i}, s[i])
+// softmax replaces x by e^(x-max) and gives 1 over the sum, which runs in 16 lanes that are then added in halves. NaN is never the maximum.
+func softmax() {
+	fn("softmaxAVX2", "replaces x by e^(x-max), n a multiple of 16, at least 16; inv gets 1 over the sum.", "func(x *float32, n int, inv *float32)")
+	x, n, inv := arg("x"), arg("n"), arg("inv")
+	_, s := softmaxPasses(x, n)
+	VADDPS(s[1], s[0], s[0])
+	foldAcross(s[0], VADDPS)
+	one := XMM()
+	VMOVSS(constF32("one", 1), one)
+	VDIVSS(s[0].AsX(), one, one)
+	VMOVSS(one, Mem{Base: inv})
+	ret()
+}
+
+// softmaxPasses replaces x, n values, by e^(x-max) and gives the maximum, in every lane, and 16 lanes of sums. Both pointers move.
+func softmaxPasses(x, n GPVirtual) (top VecVirtual, s [2]VecVirtual) {
+	p, left := GP64(), GP64()
+	m := [2]VecVirtual{YMM(), YMM()}
+	s = [2]VecVirtual{YMM(), YMM()}
+	for i := range m {
+		VMOVUPS(constU32("negInf", 0xff800000), m[i])
+		VXORPS(s[i], s[i], s[i])
 	}
-	Label("loop")
-	for i := range s {
-		v := YMM()
-		VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
-		VSUBPS(top, v, v)
-		e := exp(v)
+	MOVQ(x, p)
+	MOVQ(n, left)
+	Label("max")
+	for i := range m {
+		v := load(Mem{Base: p, Disp: 32 * i})
+		VMAXPS(m[i], v, m[i]) // NaN gives way
+	}
+	ADDQ(U8(64), p)
+	SUBQ(U8(16), left)
+	JNE(LabelRef("max"))
+	top = m[0]
+	VMAXPS(top, m[1], top)
+	foldAcross(top, VMAXPS)
+	VBROADCASTSS(top.AsX(), top)
+	Label("exp")
+	var v [2]VecVirtual
+	for i := range v {
+		v[i] = load(Mem{Base: x, Disp: 32 * i})
+		VSUBPS(top, v[i], v[i])
+	}
+	for i, e := range exps(true, v[:]...) {
 		VMOVUPS(e, Mem{Base: x, Disp: 32 * i})
 		VADDPS(e, s[i], s[i])
 	}
 	ADDQ(U8(64), x)
 	SUBQ(U8(16), n)
-	JNE(LabelRef("loop"))
-	for i := range s {
-		VMOVUPS(s[i], Mem{Base: sums, Disp: 32 * i})
+	JNE(LabelRef("exp"))
+	return top, s
+}
+
+// rmsNorm writes x/rms(x)*gain: squares in 32 lanes, folded in halves, root and quotient rounded.
+func rmsNorm() {
+	fn("rmsNormAVX2", "writes x*gain/sqrt(sum(x^2)/count + eps). n is a multiple of 8, at least 8, and count the same number.",
+		"func(dst *float32, x *float32, gain *float32, n int, count float32, eps float32)")
+	dst, x, gain, n := arg("dst"), arg("x"), arg("gain"), arg("n")
+	var a [4]VecVirtual
+	for i := range a {
+		a[i] = YMM()
+		zero(a[i])
 	}
+	i, left := GP64(), GP64()
+	XORQ(i, i)
+	MOVQ(n, left)
+	add := func(j int) {
+		v := load(Mem{Base: x, Index: i, Scale: 4, Disp: 32 * j})
+		VMULPS(v, v, v)
+		VADDPS(v, a[j], a[j])
+	}
+	SUBQ(U8(32), left)
+	JL(LabelRef("rest"))
+	Label("squares")
+	for j := range a {
+		add(j)
+	}
+	ADDQ(U8(32), i)
+	SUBQ(U8(32), left)
+	JGE(LabelRef("squares"))
+	Label("rest")
+	ADDQ(U8(32), left)
+	for j := range 3 {
+		JE(LabelRef("fold"))
+		add(j)
+		SUBQ(U8(8), left)
+	}
+	Label("fold")
+	VADDPS(a[2], a[0], a[0])
+	VADDPS(a[3], a[1], a[1])
+	VADDPS(a[1], a[0], a[0])
+	foldAcross(a[0], VADDPS)
+	s, one := a[0].AsX(), XMM()
+	VDIVSS(argMem("count"), s, s)
+	VADDSS(argMem("eps"), s, s)
+	VSQRTSS(s, s, s)
+	VMOVSS(constF32("one", 1), one)
+	VDIVSS(s, one, s)
+	VBROADCASTSS(s, a[0])
+	XORQ(i, i)
+	Label("scale")
+	v := load(Mem{Base: x, Index: i, Scale: 4})
+	VMULPS(a[0], v, v)
+	VMULPS(Mem{Base: gain, Index: i, Scale: 4}, v, v)
+	VMOVUPS(v, Mem{Base: dst, Index: i, Scale: 4})
+	ADDQ(U8(8), i)
+	CMPQ(i, n)
+	JL(LabelRef("scale"))
 	ret()
 }
 
