@@ -27,11 +27,9 @@ func Sampling(o *Object, r *gen.Request) map[string]string {
 	rename := maps.Clone(names)
 	common(o, r)
 	own(o, r)
-	later(o)
 	if v := o.Get("tinyloop"); v.Present() {
 		t := v.Object()
 		own(t, r)
-		later(t)
 		nest(rename, t)
 		t.Done()
 	}
@@ -90,6 +88,7 @@ func own(o *Object, r *gen.Request) {
 	keep(&r.DraftAhead, o.Int("draft_ahead"))
 	keep(&r.Branches, o.Int("K_branches"))
 	keep(&r.Accept, o.Float("accept_threshold"))
+	r.LogprobsByLoop = o.Flag("logprobs_by_loop", r.LogprobsByLoop)
 	if s := o.Str("kv_mode"); s != "" {
 		r.KVMode = s
 	}
@@ -105,9 +104,16 @@ func own(o *Object, r *gen.Request) {
 	}
 }
 
-// later refuses what would change the tokens or their number and is not built yet, unless it asks for what is done anyway.
-func later(o *Object) {
-	o.Unsupported("logprobs_by_loop")
+// AppendByLoop appends how every loop rates a token, as a list.
+func AppendByLoop(dst []byte, l *gen.Logprob) []byte {
+	dst = append(dst, '[')
+	for i, v := range l.ByLoop {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendFloat32(dst, v)
+	}
+	return append(dst, ']')
 }
 
 // exit reads the object of early exits; null and false are none.

@@ -74,6 +74,7 @@ type Request struct {
 	Sampling       sample.Params
 	Constraints    []Constraint // one a choice; nil = none
 	PromptLogprobs bool         // call PromptToken for every prompt token
+	ByLoop         bool         // tell the sink, which must be a LoopSink, how each loop rates the tokens; with Mode Autoregressive only
 	NoCache        bool         // neither use nor fill the prefix cache
 	Mode           Mode
 	DraftLoops     int       // passes before a row is read out for a guess, 1..Loops-1; 0 = by Config.Agreement, else a quarter of Loops, rounded up
@@ -128,6 +129,14 @@ type LensSink interface {
 	Sink
 	// Lens is called for every position of the prompt and every loop from 1 on, in ascending loop for each position. logits are valid only during the call.
 	Lens(pos, loop int, logits []float32, m model.Motion)
+}
+
+// LoopSink is a Sink that also learns how probable each sampled token was after each pass.
+type LoopSink interface {
+	Sink
+	// Loops is called before Token with the log-probability of the same token after every pass that was made, the last as in Token. The slice is
+	// valid only during the call. With a coda, a readout on the way sees the coda's K/V of the positions before as they stayed.
+	Loops(choice int, logprobs []float32)
 }
 
 // Stats is what a choice cost. Times are measured by the engine's clock.

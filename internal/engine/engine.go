@@ -109,6 +109,7 @@ type seat struct {
 	read  bool // a guess has been taken from it
 
 	lens   bool // every loop is shown to the sink
+	marks  bool // what every loop says is kept
 	exits  bool // may leave before its depth
 	peek   bool // of mode Auto, decoded plainly: may be looked at on its way
 	parked bool // has left early, and makes the passes it lacks when they are needed
@@ -118,7 +119,7 @@ type seat struct {
 }
 
 // special says whether the row may wait, or be read out on its way.
-func (s *seat) special() bool { return s.round || s.lens || s.exits || s.peek }
+func (s *seat) special() bool { return s.round || s.lens || s.marks || s.exits || s.peek }
 
 // landing is why a row is in departure.
 type landing uint8
@@ -139,6 +140,7 @@ type departure struct {
 	kind  landing
 	guess bool  // besides, a guess is taken from it
 	peek  bool  // besides, it is compared with what comes out
+	mark  bool  // besides, its logits are kept
 	void  bool  // its token was overturned in this step
 	moved int32 // place in the last Turn
 	loop  int32 // passes made

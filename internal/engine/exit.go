@@ -233,6 +233,7 @@ func (e *Engine) depleted(c *choice, d *departure) {
 	}
 	if pos == c.agreed()-1 {
 		c.hist[loop]++
+		c.passes = loop
 		if e.next(c, e.r.Logits(int(d.out))); c.done {
 			return
 		}

@@ -22,6 +22,7 @@ type job struct {
 	req     *Request
 	sink    Sink
 	lens    LensSink // nil = none
+	loops   LoopSink // nil = none
 	params  sample.Params
 	plain   sample.Params // greedy, nothing else
 	early   sample.Params // params with the stop ids banned, for the first MinTokens tokens
@@ -58,6 +59,7 @@ type choice struct {
 	exiting
 	autoState
 	folding
+	trail
 }
 
 // newJob checks a request. Everything that could make it fail later for its own fault is found here.
@@ -86,6 +88,9 @@ func (e *Engine) newJob(r *Request, s Sink) (*job, error) {
 	j.early = earlyParams(r)
 	if r.Lens {
 		j.lens = s.(LensSink)
+	}
+	if r.ByLoop {
+		j.loops = s.(LoopSink)
 	}
 	for i := range j.choices {
 		c := &j.choices[i]
@@ -139,6 +144,9 @@ func (e *Engine) validate(r *Request) error {
 	}
 	if r.Lens && (r.Mode != Autoregressive || r.Exit.Rule != NoExit) {
 		return fault.New(fault.Unsupported, "mode", "the lens looks at every loop and goes with no other mode and no exit")
+	}
+	if err := e.validateTrail(r); err != nil {
+		return err
 	}
 	if err := e.validateDraft(r); err != nil {
 		return err

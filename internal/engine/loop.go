@@ -229,7 +229,7 @@ func (e *Engine) enter(plan *sched.Plan) {
 			e.states = e.states[:len(e.states)-1]
 			e.rows = append(e.rows, model.Row{Token: q.Tokens[pos], Pos: int32(pos), Depth: int32(q.Loops), State: state,
 				Pages: q.Pages, Window: int32(q.Window), Sinks: int32(q.Sinks), Want: b.side || c.wants(pos)})
-			s := seat{b: b, round: round, exits: b.exits(pos), peek: c.auto && !round && b.base(sp)}
+			s := seat{b: b, round: round, exits: b.exits(pos), peek: c.auto && !round && b.base(sp), marks: c.marks(pos)}
 			if s.lens = c.job.lens != nil && pos < len(c.job.req.Prompt); s.lens {
 				r := &e.rows[len(e.rows)-1]
 				r.Want, r.Watch = true, true
@@ -335,8 +335,8 @@ func (e *Engine) pass(i, moved int, turned bool) {
 			s.b.unsettled = e.steps.Load()
 		}
 	}
-	d := departure{kind: kind, moved: int32(moved), guess: (turned || s.held) && e.guesses(i), peek: turned && e.peekAt(i)}
-	if read || d.guess || d.peek {
+	d := departure{kind: kind, moved: int32(moved), guess: (turned || s.held) && e.guesses(i), peek: turned && e.peekAt(i), mark: turned && s.marks && !s.parked}
+	if read || d.guess || d.peek || d.mark {
 		s.read = s.read || d.guess
 		e.leave(i, d)
 	}

@@ -50,6 +50,9 @@ func (e *Engine) land(d *departure) {
 
 // look takes a row that was read out and may stay in flight: first what it would have guessed, then whether it leaves, last a guess.
 func (e *Engine) look(c *choice, d *departure) {
+	if d.mark {
+		e.mark(c, d)
+	}
 	if d.peek {
 		e.peek(c, d)
 	}
@@ -94,6 +97,7 @@ func (e *Engine) commit(c *choice, d *departure) {
 		return
 	}
 	logits := e.r.Logits(int(d.out))
+	c.passes = int(d.loop)
 	if j.forked {
 		if c.hist != nil {
 			c.hist[c.seq.Loops]++
@@ -191,6 +195,9 @@ func (e *Engine) pick(c *choice, logits []float32) (why Why, ended bool) {
 		ch = e.sampler.Pick(logits, e.sampling(c, output), c.n, len(output), prompt, output)
 	} else if ch.ID = e.judge(c, logits, output); j.params.Logprobs {
 		ch = e.sampler.Score(logits, ch.ID, j.params.Top)
+	}
+	if j.loops != nil {
+		e.rate(c, ch.ID, ch.Logprob)
 	}
 	e.agree(c, ch.ID)
 	e.tokens.Add(1)

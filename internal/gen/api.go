@@ -41,6 +41,7 @@ type Request struct {
 	LogitBias          map[tok.ID]float64
 	Logprobs           bool
 	TopLogprobs        int
+	LogprobsByLoop     bool     // with Logprobs: how every loop rates the tokens
 	Echo               bool     // emit the prompt text (and its logprobs when asked) before the answer
 	VerifyLoops        *int     // another name for Loops, which it wins over
 	Mode               string   // "" or autoregressive, speculative, tree_speculative, wavefront, auto; see engine.Mode
@@ -78,6 +79,7 @@ type Logprob struct {
 	Logprob float32
 	First   bool // first prompt token: no logprob (null)
 	Top     []Logprob
+	ByLoop  []float32 // with LogprobsByLoop: of the same token after each pass that was made, the last as Logprob
 }
 
 // Event is one step of one choice. Slices and strings belong to the receiver.

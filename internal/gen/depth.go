@@ -68,6 +68,9 @@ func (g *Generator) checkDepth(r *Request, p *plan) error {
 		}
 		p.loops = n
 	}
+	if r.LogprobsByLoop && !r.Logprobs {
+		return fault.New(fault.Invalid, "logprobs_by_loop", "logprobs_by_loop needs logprobs")
+	}
 	if err := checkExit(r, p); err != nil {
 		return err
 	}

@@ -82,6 +82,7 @@ func (g *Generator) Generate(ctx context.Context, r *Request) (*Stream, error) {
 		Sampling:   p.params,
 
 		PromptLogprobs: r.Echo && r.Logprobs,
+		ByLoop:         r.LogprobsByLoop,
 		NoCache:        r.NoCache,
 
 		Mode: p.mode, DraftLoops: p.draft, DraftAhead: p.ahead, Branches: p.fan, Verify: p.verify, Accept: p.accept, Exit: p.exit, KV: p.kv, Residues: p.kvMod,

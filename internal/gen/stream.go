@@ -45,6 +45,7 @@ type Stream struct {
 	lead   promptEcho
 	text   strings.Builder // text of events lies here; they hold substrings of it
 	bytes  []byte          // scratch of one token
+	byLoop []float32       // of the token to come
 
 	mu     sync.Mutex
 	events []Event
@@ -236,6 +237,14 @@ func (s *Stream) echoToken(i int, lp *Logprob) {
 	}
 }
 
+// Loops implements engine.LoopSink.
+func (s *Stream) Loops(_ int, logprobs []float32) {
+	s.byLoop = append(s.byLoop[:0], logprobs...)
+	for i, v := range s.byLoop {
+		s.byLoop[i] = floor(v)
+	}
+}
+
 // Token implements engine.Sink.
 func (s *Stream) Token(i int, c sample.Choice) (more bool) {
 	ch := &s.all[i]
@@ -256,6 +265,7 @@ func (s *Stream) Token(i int, c sample.Choice) (more bool) {
 	s.bytes = ch.tailless(ch.dec.Add(s.bytes[:0], c.ID))
 	if s.logprobs {
 		lp := s.logprob(c)
+		lp.ByLoop = slices.Clone(s.byLoop)
 		lp.At = s.lead.runes + ch.runes
 		if whole {
 			lp.Bytes = spaceless(lp.Bytes, s.bytes)
@@ -384,15 +394,21 @@ func (s *Stream) logprob(c sample.Choice) Logprob {
 }
 
 func (s *Stream) one(id tok.ID, v float32) Logprob {
-	if !(v >= sample.LogprobFloor) { // NaN and -Inf have no place in JSON
-		v = sample.LogprobFloor
-	}
+	v = floor(v)
 	b := slices.Clone(s.tok.Bytes(id))
 	text := strings.ToValidUTF8(string(b), "\uFFFD")
 	if b == nil {
 		text = s.tok.Piece(id) // a control token stands for no text; its name tells the reader what it was
 	}
 	return Logprob{ID: id, Text: text, Bytes: b, Logprob: v}
+}
+
+// floor keeps what has no place in JSON, NaN and -Inf, out of it.
+func floor(v float32) float32 {
+	if !(v >= sample.LogprobFloor) {
+		return sample.LogprobFloor
+	}
+	return v
 }
 
 // Finish implements engine.Sink.

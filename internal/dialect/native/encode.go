@@ -120,7 +120,11 @@ func appendLogprobs(dst []byte, list []gen.Logprob) []byte {
 			}
 			dst = append(appendToken(dst, &l.Top[k]), '}')
 		}
-		dst = append(dst, "]}"...)
+		dst = append(dst, ']')
+		if len(l.ByLoop) > 0 {
+			dst = dialect.AppendByLoop(append(dst, `,"logprobs_by_loop":`...), l)
+		}
+		dst = append(dst, '}')
 	}
 	return dst
 }

@@ -9,13 +9,16 @@ import (
 	"tinyloop/internal/gen"
 )
 
-// entries holds encoded logprobs without their brackets: the chat form uses list only, the legacy form all four columns.
+// entries holds encoded logprobs without their brackets: the chat form uses list only, the legacy form all columns; that of the loops only where it
+// was asked for.
 type entries struct {
-	list, logprobs, top, offsets []byte
+	list, logprobs, top, offsets, loops []byte
+	looped                              bool // loops holds more than null
 }
 
 func (n *entries) reset() {
-	n.list, n.logprobs, n.top, n.offsets = n.list[:0], n.logprobs[:0], n.top[:0], n.offsets[:0]
+	n.list, n.logprobs, n.top, n.offsets, n.loops = n.list[:0], n.logprobs[:0], n.top[:0], n.offsets[:0], n.loops[:0]
+	n.looped = false
 }
 
 func comma(dst []byte) []byte {
@@ -35,7 +38,11 @@ func (n *entries) addChat(l *gen.Logprob) {
 		}
 		dst = append(appendToken(dst, &l.Top[i]), '}')
 	}
-	n.list = append(dst, "]}"...)
+	dst = append(dst, ']')
+	if len(l.ByLoop) > 0 {
+		dst = dialect.AppendByLoop(append(dst, `,"logprobs_by_loop":`...), l)
+	}
+	n.list = append(dst, '}')
 }
 
 // appendToken appends a token's object without its closing brace.
@@ -60,6 +67,12 @@ func (n *entries) addLegacy(l *gen.Logprob, base int) {
 		n.top = appendTop(n.top, l)
 	}
 	n.offsets = dialect.AppendInt(comma(n.offsets), base+l.At)
+	n.loops = comma(n.loops)
+	if n.looped = n.looped || len(l.ByLoop) > 0; len(l.ByLoop) > 0 {
+		n.loops = dialect.AppendByLoop(n.loops, l)
+	} else {
+		n.loops = append(n.loops, "null"...)
+	}
 }
 
 // appendTop appends the map from token to logprob. The chosen token is always in it, so it may have one name more than was asked for.
@@ -128,5 +141,9 @@ func (n *entries) appendTo(dst []byte, chat, asked bool) []byte {
 	dst = append(dst, n.top...)
 	dst = append(dst, `],"text_offset":[`...)
 	dst = append(dst, n.offsets...)
+	if n.looped {
+		dst = append(dst, `],"logprobs_by_loop":[`...)
+		dst = append(dst, n.loops...)
+	}
 	return append(dst, "]}"...)
 }
