@@ -1,0 +1,197 @@
+package grammar
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+)
+
+// maxMasks bounds the bytes of the masks that a Matcher keeps.
+const maxMasks = 8 << 20
+
+// Matcher joins a grammar with a vocabulary. It is safe for concurrent use.
+type Matcher struct {
+	g *Grammar
+	v *Vocabulary
+
+	mu     sync.Mutex
+	masks  map[string][]uint64 // by state
+	key    []byte
+	levels []State
+}
+
+// NewMatcher joins g and v.
+func NewMatcher(g *Grammar, v *Vocabulary) *Matcher {
+	return &Matcher{g: g, v: v, masks: map[string][]uint64{}}
+}
+
+// mask gives the tokens that may follow, without those that end an answer. It must not be changed.
+func (m *Matcher) mask(s *State) []uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.key = m.v.label(m.key[:0], m.g, s)
+	if mask, ok := m.masks[string(m.key)]; ok {
+		return mask
+	}
+	mask := m.compute(s)
+	if (len(m.masks)+1)*len(mask)*8 > maxMasks {
+		clear(m.masks)
+	}
+	m.masks[string(m.key)] = mask
+	return mask
+}
+
+func (m *Matcher) compute(s *State) []uint64 {
+	mask := make([]uint64, (m.v.size+63)/64)
+	t := &m.v.all
+	switch {
+	case m.v.roomy(m.g, s):
+		copy(mask, m.v.body)
+		t = &m.v.quoted
+	case m.g.unbound(s):
+		copy(mask, m.v.none)
+	}
+	if len(m.levels) == 0 {
+		m.levels = make([]State, 1, m.v.longest+1)
+	}
+	s.copyTo(&m.levels[0])
+	t.walk(m.g, &m.levels, mask)
+	return mask
+}
+
+// unbound says whether a free text goes on here, in which anything may stand.
+func (g *Grammar) unbound(s *State) bool {
+	return len(s.ends) == 1 && len(s.frames) == 1 && g.nodes[s.frames[0].node].kind == free && s.frames[0].step == 0
+}
+
+// label names a state by what its mask depends on: counts only as far as one token can bring them.
+func (v *Vocabulary) label(dst []byte, g *Grammar, s *State) []byte {
+	from := int32(0)
+	for _, end := range s.ends {
+		dst = binary.AppendUvarint(dst, uint64(end-from))
+		for _, f := range s.frames[from:end] {
+			n := &g.nodes[f.node]
+			if n.kind == text || n.kind == array {
+				f.a = v.distance(&f, n)
+			}
+			dst = binary.AppendUvarint(append(binary.AppendUvarint(dst, uint64(f.node)), f.step), uint64(f.a))
+			dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(f.b)), uint64(f.c))
+		}
+		from = end
+	}
+	return dst
+}
+
+// distance tells how far a count is from its bounds, as far as one token can go.
+func (v *Vocabulary) distance(f *frame, n *node) int32 {
+	far := int32(v.longest) + 1
+	need, room := min(max(n.min-f.a, 0), far), far
+	if n.max >= 0 {
+		room = min(n.max-f.a, far)
+	}
+	return need*(far+1) + room
+}
+
+// Walker follows one answer: it is the constraint of a choice in the engine. Not safe for concurrent use.
+type Walker struct {
+	m      *Matcher
+	stops  []int32
+	path   []int32 // tokens taken
+	states [history]State
+	mask   []uint64 // scratch: a mask with the stops
+}
+
+// history is how many states are kept: more than the guesses that can be in flight, so that those are taken back without starting anew.
+const history = 64
+
+// Walk starts an answer; stops are the ids that end one.
+func (m *Matcher) Walk(stops []int32) *Walker {
+	w := &Walker{m: m, stops: stops, mask: make([]uint64, (m.v.size+63)/64)}
+	m.g.Start(&w.states[0])
+	return w
+}
+
+// Mask gives the ids that may follow output: those that go on with it, and the stops exactly where it may end. Nil means all: behind a stop
+// nothing is asked for.
+func (w *Walker) Mask(output []int32) []uint64 {
+	w.follow(output)
+	s := w.state()
+	if s.Dead() {
+		return nil
+	}
+	mask := w.m.mask(s)
+	if !w.m.g.Done(s) || len(w.stops) == 0 {
+		return mask
+	}
+	copy(w.mask, mask)
+	for _, id := range w.stops {
+		if id >= 0 && int(id) < w.m.v.size {
+			w.mask[id/64] |= 1 << (id % 64)
+		}
+	}
+	return w.mask
+}
+
+// Closed says whether output is complete and nothing but its end can follow.
+func (w *Walker) Closed(output []int32) bool {
+	w.follow(output)
+	return w.state().Closed()
+}
+
+// Done says whether output may end.
+func (w *Walker) Done(output []int32) bool {
+	w.follow(output)
+	return w.m.g.Done(w.state())
+}
+
+func (w *Walker) state() *State { return &w.states[len(w.path)%history] }
+
+// follow takes tokens back and on until path is output.
+func (w *Walker) follow(output []int32) {
+	same := 0
+	for same < len(output) && same < len(w.path) && output[same] == w.path[same] {
+		same++
+	}
+	if len(w.path)-same >= history { // its state is gone
+		same = 0
+		w.m.g.Start(&w.states[0])
+	}
+	w.path = w.path[:same]
+	for _, id := range output[same:] {
+		w.step(id)
+	}
+}
+
+// step takes one token.
+func (w *Walker) step(id int32) {
+	from := w.state()
+	w.path = append(w.path, id)
+	to := w.state()
+	if slices.Contains(w.stops, id) {
+		to.clear()
+		return
+	}
+	w.m.feed(to, from, w.m.v.bytes(id))
+}
+
+// feed sets dst to the state after text. An id without text changes nothing in a free text and ends everything else.
+func (m *Matcher) feed(dst, s *State, text []byte) {
+	if len(text) == 0 {
+		if dst.clear(); m.g.unbound(s) {
+			s.copyTo(dst)
+		}
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for len(m.levels) < 2 {
+		m.levels = append(m.levels, State{})
+	}
+	at, next := &m.levels[0], &m.levels[1]
+	s.copyTo(at)
+	for _, b := range text {
+		m.g.Feed(next, at, b)
+		at, next = next, at
+	}
+	at.copyTo(dst)
+}
