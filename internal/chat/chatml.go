@@ -6,7 +6,7 @@ package chat
 //	CONTENT<|im_end|>
 //	…
 //	<|im_start|>assistant
-func ChatML() *Template { return &Template{} }
+func ChatML() *Template { return newTemplate("", nil) }
 
 func chatML(r *Render) []Part {
 	parts := make([]Part, 0, 2*len(r.Messages)+1)

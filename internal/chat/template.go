@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ardanlabs/jinja"
@@ -15,6 +16,13 @@ import (
 type Template struct {
 	source string
 	prog   *jinja.Template // nil: ChatML, written in Go
+	marks  func() (Marks, error)
+}
+
+func newTemplate(source string, prog *jinja.Template) *Template {
+	t := &Template{source: source, prog: prog}
+	t.marks = sync.OnceValues(t.findMarks)
+	return t
 }
 
 // Compile prepares a Jinja template as model files ship it. Its size and nesting are bounded, because a model file is outside input.
@@ -27,7 +35,7 @@ func Compile(source string) (*Template, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "chat_template", "the chat template cannot be used: %v", err)
 	}
-	return &Template{source: source, prog: prog}, nil
+	return newTemplate(source, prog), nil
 }
 
 // Source gives the template's text, "" for the built-in one.
