@@ -23,31 +23,52 @@ func hermes() Marks { return Marks{"<tool_call>", "</tool_call>"} }
 
 // Marks says how the template writes calls, by rendering one. It is an error of kind Unsupported and field tools where the template shows functions to
 // no model, or writes calls in a form that is not read back.
-func (t *Template) Marks() (Marks, error) { return t.marks() }
+func (t *Template) Marks() (Marks, error) {
+	f := t.forms()
+	return f.marks, f.err
+}
 
-func (t *Template) findMarks() (Marks, error) {
+// ShowsCalls says whether the template writes the calls of earlier turns at all.
+func (t *Template) ShowsCalls() bool { return t.forms().shows }
+
+// forms is what renderings of the probe tell about a template.
+type forms struct {
+	marks Marks
+	err   error // of marks
+	shows bool  // calls are written in some form
+}
+
+func (t *Template) findForms() (f forms) {
 	if t.prog == nil {
-		return Marks{}, fault.New(fault.Unsupported, "tools", "tools are not supported by this model: its file has no chat template that shows them to it")
+		f.err = fault.New(fault.Unsupported, "tools", "tools are not supported by this model: its file has no chat template that shows them to it")
+		return f
 	}
 	offer := Object{{"type", "function"}, {"function", Object{{"name", probe}, {"description", "d"}, {"parameters", Object{{"type", "object"}, {"properties", Object{}}}}}}}
 	call := Object{{"id", "call00000"}, {"type", "function"}, {"function", Object{{"name", probe}, {"arguments", Object{{"k", "v"}}}}}}
 	asked := []Message{{Role: "user", Content: "q"}}
-	plain := func(ms []Message) string {
-		r := Render{Messages: ms, Tools: []any{offer}, Now: time.Unix(0, 0).UTC()}
-		out, err := t.run(&r, time.Now(), func(s string) string { return s })
-		if err != nil {
-			return ""
-		}
-		return out
+	answered := append(asked, Message{Role: "assistant", ToolCalls: []any{call}})
+	called := t.plain(answered, []any{offer})
+	f.shows = strings.Contains(t.plain(answered, nil), probe)
+	if !strings.Contains(t.plain(asked, []any{offer}), probe) {
+		f.err = fault.New(fault.Unsupported, "tools", "tools are not supported by this model: its chat template does not show them to it")
+		return f
 	}
-	if !strings.Contains(plain(asked), probe) {
-		return Marks{}, fault.New(fault.Unsupported, "tools", "tools are not supported by this model: its chat template does not show them to it")
+	if m := hermes(); writes(called, m) {
+		f.marks = m
+		return f
 	}
-	m := hermes()
-	if out := plain(append(asked, Message{Role: "assistant", ToolCalls: []any{call}})); !writes(out, m) {
-		return Marks{}, fault.New(fault.Unsupported, "tools", "tools are not supported with this model: its chat template writes calls in another form than %s{\"name\": …, \"arguments\": …}%s", m.Open, m.Close)
+	f.err = fault.New(fault.Unsupported, "tools", "tools are not supported with this model: its chat template writes calls in another form than %s{\"name\": …, \"arguments\": …}%s", hermes().Open, hermes().Close)
+	return f
+}
+
+// plain is a rendering, "" where the template refuses.
+func (t *Template) plain(ms []Message, tools []any) string {
+	r := Render{Messages: ms, Tools: tools, Now: time.Unix(0, 0).UTC()}
+	out, err := t.run(&r, time.Now(), func(s string) string { return s })
+	if err != nil {
+		return ""
 	}
-	return m, nil
+	return out
 }
 
 // writes says whether a rendering holds the call of the probe between marks.
@@ -99,6 +120,14 @@ type Reader struct {
 
 // Calls is how many have begun to come out.
 func (r *Reader) Calls() int { return r.calls }
+
+// Whole is how many are complete.
+func (r *Reader) Whole() int {
+	if r.in && r.named {
+		return r.calls - 1
+	}
+	return r.calls
+}
 
 // Feed takes the next bytes of the answer and appends what may go out.
 func (r *Reader) Feed(text string, out []Piece) []Piece {

@@ -16,12 +16,12 @@ import (
 type Template struct {
 	source string
 	prog   *jinja.Template // nil: ChatML, written in Go
-	marks  func() (Marks, error)
+	forms  func() forms
 }
 
 func newTemplate(source string, prog *jinja.Template) *Template {
 	t := &Template{source: source, prog: prog}
-	t.marks = sync.OnceValues(t.findMarks)
+	t.forms = sync.OnceValue(t.findForms)
 	return t
 }
 

@@ -11,6 +11,8 @@ import (
 // StopReason is why a choice ended, in LM Studio's words. Unlike OpenAI's "length" it tells the token budget and the window apart.
 func StopReason(e *gen.Event) string {
 	switch e.Finish {
+	case gen.FinishCalls:
+		return "toolCalls"
 	case gen.FinishStop:
 		if e.Stats.StopString != "" {
 			return "stopStringFound"
@@ -30,8 +32,11 @@ func StopReason(e *gen.Event) string {
 
 // FinishReason is why a choice ended, in OpenAI's words. A deadline that cut the answer is a length for clients that know only these.
 func FinishReason(f gen.Finish) string {
-	if f == gen.FinishStop {
+	switch f {
+	case gen.FinishStop:
 		return "stop"
+	case gen.FinishCalls:
+		return "tool_calls"
 	}
 	return "length"
 }

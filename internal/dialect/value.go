@@ -100,6 +100,9 @@ func (v Value) Empty() bool {
 	return false
 }
 
+// Raw is the value as it was sent. It must not be changed.
+func (v Value) Raw() []byte { return v.raw }
+
 // Path is where the value stands in the body: messages[0].content.
 func (v Value) Path() string { return v.path }
 

@@ -19,6 +19,12 @@ type Request struct {
 	Prompt    *string // "" = from the start token
 	PromptIDs []tok.ID
 
+	Tools    []Tool // functions that the model may call; with Messages only
+	ToolUse  ToolUse
+	Callable []string // the tools that may be called; nil = all
+	OneCall  bool     // at most one call
+	Format   *Format  // nil = text
+
 	MaxTokens          *int // nil or -1 = until the end or the window; over the room = fault.TooLong when explicit
 	Loops              *int
 	Effort             string // reasoning_effort, used only when Loops is nil: none, minimal, low, medium, high, xhigh, max
@@ -89,6 +95,7 @@ type Event struct {
 	Index    int    // token index within the choice (Delta, Prompt)
 	ID       tok.ID // sampled token, -1 for Flush and Done
 	Text     string
+	Calls    []Call        // parts of calls; they come after Text
 	Gap      time.Duration // Delta: since the choice's token before; 0 for the first
 	Logprobs []Logprob     // entries whose text this event releases (none for tokens wholly cut by a stop string)
 	Finish   Finish        // Done only
@@ -100,12 +107,13 @@ type Event struct {
 type Finish uint8
 
 const (
-	FinishStop   Finish = iota // a stop id or stop string
+	FinishStop   Finish = iota // a stop id or stop string, or what was asked for is complete
 	FinishLength               // MaxTokens
 	FinishWindow               // the window is full (dialects say "length", stats say which)
 	FinishTimeout
 	FinishCancel
 	FinishError
+	FinishCalls // as FinishStop, and the answer calls functions
 )
 
 // Stats goes with Done. Times are wall times since the request came in.
@@ -130,6 +138,7 @@ type Stats struct {
 // Answer is one finished choice: the fold of its events.
 type Answer struct {
 	Text           string // with Echo, the prompt's text comes first
+	Calls          []Call // whole
 	IDs            []tok.ID
 	Logprobs       []Logprob
 	PromptLogprobs []Logprob

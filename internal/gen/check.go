@@ -36,6 +36,7 @@ type plan struct {
 	sinks    int
 	stops    []tok.ID
 	params   sample.Params
+	form     form
 	logprobs bool
 	timeout  time.Duration
 	warnings []string
@@ -44,12 +45,11 @@ type plan struct {
 // check refuses what no engine should see. It looks at every field, reads no clock and takes no memory that grows with the request's numbers.
 func (g *Generator) check(r *Request) (*plan, error) {
 	p := &plan{logprobs: r.Logprobs}
-	for _, f := range []func(*Request, *plan) error{g.checkInput, g.checkChoices, checkStops, g.checkDepth, g.checkCache, g.checkSampling, g.checkBias, g.checkTimeout} {
+	for _, f := range []func(*Request, *plan) error{g.checkInput, g.checkChoices, checkStops, g.checkDepth, g.checkCache, g.checkSampling, g.checkBias, g.checkForm, g.checkTimeout} {
 		if err := f(r, p); err != nil {
 			return nil, err
 		}
 	}
-	p.stops = g.stopIDs(r)
 	return p, nil
 }
 
@@ -66,7 +66,7 @@ func (g *Generator) checkInput(r *Request, _ *plan) error {
 	case given > 1:
 		return fault.New(fault.Invalid, "prompt", "messages and prompt exclude each other")
 	case r.Messages != nil:
-		return checkMessages(r)
+		return g.checkMessages(r)
 	case r.Prompt != nil:
 		return nil
 	}
@@ -76,7 +76,7 @@ func (g *Generator) checkInput(r *Request, _ *plan) error {
 	return g.checkIDs("prompt", r.PromptIDs)
 }
 
-func checkMessages(r *Request) error {
+func (g *Generator) checkMessages(r *Request) error {
 	if len(r.Messages) == 0 {
 		return fault.New(fault.Invalid, "messages", "messages must not be empty")
 	}
@@ -85,6 +85,9 @@ func checkMessages(r *Request) error {
 		case "system", "user", "assistant", "tool":
 		default:
 			return fault.New(fault.Invalid, fmt.Sprintf("messages[%d].role", i), "messages[%d].role must be system, user, assistant or tool, got %q", i, fault.Clip(r.Messages[i].Role, 40))
+		}
+		if f := fmt.Sprintf("messages[%d].tool_calls", i); len(r.Messages[i].ToolCalls) > 0 && !g.tmpl.ShowsCalls() {
+			return fault.New(fault.Unsupported, f, "%s is not supported by this model: its chat template does not write calls", f)
 		}
 	}
 	return nil

@@ -42,6 +42,7 @@ func Fold(ctx context.Context, s *Stream) ([]Answer, error) {
 
 func fold(a *Answer, text *strings.Builder, e *Event) {
 	text.WriteString(e.Text)
+	a.Calls = AddCalls(a.Calls, e.Calls)
 	switch e.Kind {
 	case Prompt:
 		a.PromptLogprobs = append(a.PromptLogprobs, e.Logprobs...)
@@ -53,4 +54,16 @@ func fold(a *Answer, text *strings.Builder, e *Event) {
 	case Done:
 		a.Finish, a.Stats = e.Finish, e.Stats
 	}
+}
+
+// AddCalls puts parts of calls together.
+func AddCalls(calls, parts []Call) []Call {
+	for _, p := range parts {
+		if p.Index == len(calls) {
+			calls = append(calls, p)
+			continue
+		}
+		calls[p.Index].Arguments += p.Arguments
+	}
+	return calls
 }

@@ -3,6 +3,7 @@ package gen
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"tinyloop/internal/chat"
@@ -20,6 +21,8 @@ type Generator struct {
 	info     Info
 	lim      Limits
 	controls []string
+	matchers *matchers
+	marks    func() map[tok.ID][]byte
 	longest  int // bytes of text that one token stands for at most
 	submit   func(context.Context, *engine.Request, engine.Sink) error
 
@@ -32,7 +35,8 @@ func New(e *engine.Engine, t *tok.Tokenizer, tm *chat.Template, info Info, lim L
 	if lim.MaxSeqLen > 0 && lim.MaxSeqLen < info.Context {
 		info.Context = lim.MaxSeqLen
 	}
-	g := &Generator{eng: e, tok: t, tmpl: tm, info: info, lim: lim, controls: controlTexts(t), longest: longest(t), submit: e.Submit, now: time.Now}
+	g := &Generator{eng: e, tok: t, tmpl: tm, info: info, lim: lim, controls: controlTexts(t), longest: longest(t), matchers: newMatchers(t, tm), submit: e.Submit, now: time.Now}
+	g.marks = sync.OnceValue(func() map[tok.ID][]byte { return markTexts(t, tm) })
 	if e != nil {
 		l := e.Limits()
 		g.positions = func(loops int) int { return l.Pages / (l.Prelude + loops*l.Core + l.Coda) * model.PagePositions }
@@ -68,6 +72,7 @@ func (g *Generator) Generate(ctx context.Context, r *Request) (*Stream, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &fault.Error{Kind: fault.Canceled, Msg: "the request was cancelled", Err: err}
 	}
+	walkers := p.walkers(p.choices)
 	er := &engine.Request{
 		ID:         r.ID,
 		Prompt:     ids,
@@ -81,6 +86,8 @@ func (g *Generator) Generate(ctx context.Context, r *Request) (*Stream, error) {
 		MinTokens:  min(r.MinTokens, limit),
 		Sampling:   p.params,
 
+		Constraints: constraints(walkers),
+
 		PromptLogprobs: r.Echo && r.Logprobs,
 		ByLoop:         r.LogprobsByLoop,
 		NoCache:        r.NoCache,
@@ -92,6 +99,7 @@ func (g *Generator) Generate(ctx context.Context, r *Request) (*Stream, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s := newStream(g, r, p, er, room, start, cancel)
+	s.hold(g, &p.form, walkers)
 	if err := g.submit(ctx, er, s); err != nil {
 		cancel()
 		return nil, fault.As(err)

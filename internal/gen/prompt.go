@@ -139,6 +139,7 @@ func (g *Generator) withBOS(ids []tok.ID) []tok.ID {
 func (g *Generator) render(r *Request, messages []chat.Message) ([]chat.Part, error) {
 	return g.tmpl.Render(chat.Render{
 		Messages:            messages,
+		Tools:               r.offered(),
 		AddGenerationPrompt: !r.NoGenerationPrompt,
 		BOS:                 g.piece(g.tok.BOS()),
 		EOS:                 g.piece(g.tok.EOS()),

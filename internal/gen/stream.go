@@ -72,6 +72,7 @@ type choice struct {
 	sum    float64 // of log-probabilities
 	stopID tok.ID
 	word   int // the stop string that matched, -1 before
+	form   formed
 	kept   []Event
 }
 
@@ -263,6 +264,9 @@ func (s *Stream) Token(i int, c sample.Choice) (more bool) {
 	}
 	whole := ch.dec.Pending() == 0
 	s.bytes = ch.tailless(ch.dec.Add(s.bytes[:0], c.ID))
+	if ch.form.marks != nil {
+		s.bytes = append(s.bytes, ch.form.marks[c.ID]...)
+	}
 	if s.logprobs {
 		lp := s.logprob(c)
 		lp.ByLoop = slices.Clone(s.byLoop)
@@ -275,8 +279,9 @@ func (s *Stream) Token(i int, c sample.Choice) (more bool) {
 	}
 	e := Event{Kind: Delta, Choice: i, Index: ch.tokens - 1, ID: c.ID, Gap: gap}
 	e.Text, e.Logprobs = s.release(ch, s.bytes, false)
+	ch.form.read(&e, false)
 	s.emit(i, &e)
-	return ch.word < 0
+	return ch.word < 0 && !ch.form.complete(c.ID)
 }
 
 // spaceless gives a token's bytes as they came out: a SentencePiece decoder drops the space that starts a text.
@@ -414,9 +419,7 @@ func floor(v float32) float32 {
 // Finish implements engine.Sink.
 func (s *Stream) Finish(i int, why engine.Why, st engine.Stats) {
 	ch := &s.all[i]
-	if ch.word < 0 {
-		s.flush(i, ch)
-	}
+	s.flush(i, ch)
 	e := Event{Kind: Done, Choice: i, ID: -1, Finish: s.finish(why), Stats: s.stats(ch, st)}
 	switch {
 	case ch.word >= 0:
@@ -426,6 +429,9 @@ func (s *Stream) Finish(i int, why engine.Why, st engine.Stats) {
 	case e.Finish == FinishTimeout && ch.tokens == 0:
 		e.Finish = FinishError
 		e.Err = fault.New(fault.Timeout, "", "the deadline passed after %v, before any answer", e.Stats.Wall.Round(time.Millisecond))
+	}
+	if e.Finish == FinishStop && ch.form.called() {
+		e.Finish = FinishCalls
 	}
 	s.emit(i, &e)
 	if s.open--; s.open > 0 {
@@ -439,13 +445,16 @@ func (s *Stream) Finish(i int, why engine.Why, st engine.Stats) {
 	s.cancel() // releases the context; nothing is left to cancel
 }
 
-// flush sends what was held back: it has become neither a stop string nor a whole character.
+// flush sends what was held back: it has become neither a stop string nor a whole character, nor a call.
 func (s *Stream) flush(i int, ch *choice) {
-	s.bytes = ch.tailless(ch.dec.Flush(s.bytes[:0]))
-	ch.settle(ch.seen + len(s.bytes))
 	e := Event{Kind: Flush, Choice: i, Index: ch.tokens, ID: -1}
-	e.Text, e.Logprobs = s.release(ch, s.bytes, true)
-	if e.Text != "" || e.Logprobs != nil {
+	if ch.word < 0 {
+		s.bytes = ch.tailless(ch.dec.Flush(s.bytes[:0]))
+		ch.settle(ch.seen + len(s.bytes))
+		e.Text, e.Logprobs = s.release(ch, s.bytes, true)
+	}
+	ch.form.read(&e, true)
+	if e.Text != "" || e.Logprobs != nil || e.Calls != nil {
 		s.emit(i, &e)
 	}
 }

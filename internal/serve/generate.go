@@ -214,7 +214,7 @@ func (g *run) ended(e *gen.Event) error {
 
 func outcome(f gen.Finish) string {
 	switch f {
-	case gen.FinishStop:
+	case gen.FinishStop, gen.FinishCalls:
 		return "stop"
 	case gen.FinishTimeout:
 		return "timeout"

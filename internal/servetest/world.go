@@ -32,16 +32,17 @@ const (
 
 // Options say how the world is. The zero value is a model that says "hello" to any prompt.
 type Options struct {
-	Say     []string // tokens of the answer to any prompt, by their bytes
-	Endless bool     // the last token repeats instead of the end of the turn
-	Steps   []scripted.Step
-	Random  bool // no script: logits depend on the whole history
-	Context int
-	Engine  engine.Config
-	Limits  gen.Limits
-	Serve   serve.Config
-	NoModel bool
-	Name    string // of the model, "scripted" when empty
+	Say      []string // tokens of the answer to any prompt, by their bytes
+	Endless  bool     // the last token repeats instead of the end of the turn
+	Steps    []scripted.Step
+	Random   bool // no script: logits depend on the whole history
+	Context  int
+	Engine   engine.Config
+	Limits   gen.Limits
+	Serve    serve.Config
+	NoModel  bool
+	Template string // Jinja, "" = ChatML without tools
+	Name     string // of the model, "scripted" when empty
 }
 
 // World is a server over a scripted model.
@@ -85,7 +86,13 @@ func New(t testing.TB, o Options) *World {
 	}
 	w := &World{T: t, Model: scripted.New(so), Tok: tk, Host: host.New()}
 	w.Engine = engine.New(w.Model, o.Engine)
-	w.Gen = gen.New(w.Engine, tk, chat.ChatML(), info(o, so, tk), o.Limits)
+	tm := chat.ChatML()
+	if o.Template != "" {
+		if tm, err = chat.Compile(o.Template); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Gen = gen.New(w.Engine, tk, tm, info(o, so, tk), o.Limits)
 	if !o.NoModel {
 		if err := w.Host.Add(&host.Model{Generator: w.Gen, Name: name(o), Aliases: []string{"org/alias:v1"}}); err != nil {
 			t.Fatal(err)

@@ -25,6 +25,7 @@ func decodeChat(c *dialect.Call) (*dialect.Job, error) {
 	rename := dialect.Sampling(o, r)
 	rename["prompt"] = "messages"
 	r.Messages = messages(o.Need("messages"))
+	form(o, r)
 	r.MaxTokens = chatBudget(o, rename)
 	r.Logprobs = o.Flag("logprobs", false)
 	r.TopLogprobs = topLogprobs(o, r.Logprobs)
@@ -32,7 +33,7 @@ func decodeChat(c *dialect.Call) (*dialect.Job, error) {
 	e := &encoder{chat: true, logprobs: r.Logprobs}
 	j := job(c, o, e, rename)
 	unserved(o)
-	o.Unsupported("best_of", "suffix", "continue_final_message")
+	o.Unsupported("json_schema", "best_of", "suffix", "continue_final_message")
 	o.Skip("verbosity", "modalities", "moderation")
 	o.Done()
 	j.Requests = []*gen.Request{r}
@@ -82,20 +83,25 @@ func job(c *dialect.Call, o *dialect.Object, e *encoder, rename map[string]strin
 
 // unserved refuses what would change the answer and is not built yet: silence would be a lie.
 func unserved(o *dialect.Object) {
-	o.Unsupported("tools", "functions", "grammar", "json_schema", "audio", "web_search_options", "images", "post_sampling_probs", "chat_template_kwargs")
+	o.Unsupported("grammar", "audio", "web_search_options", "images", "post_sampling_probs", "chat_template_kwargs")
 	if v := o.Get("typical_p"); v.Present() && v.Float() != 1 { // 1 is how llama.cpp's clients write "off"
 		v.Fail(fault.Unsupported, "unsupported_parameter", "typical_p other than 1 is not supported by this server")
 	}
+}
+
+// formless refuses what only conversations have: tools and formats.
+func formless(o *dialect.Object) {
+	o.Unsupported("tools", "functions", "json_schema")
 	o.Skip("parallel_tool_calls")
 	for _, name := range []string{"tool_choice", "function_call"} {
 		if v := o.Get(name); v.Present() && !(v.IsString() && (v.String() == "none" || v.String() == "auto")) {
-			v.Fail(fault.Unsupported, "unsupported_parameter", "%s other than none or auto is not supported: this server has no tools yet", name)
+			v.Fail(fault.Unsupported, "unsupported_parameter", "%s other than none or auto is not supported here: tools belong to chat completions", name)
 		}
 	}
 	if v := o.Get("response_format"); v.Present() {
 		f := v.Object()
 		if t := f.Need("type"); t.Present() && t.String() != "text" {
-			t.Fail(fault.Unsupported, "unsupported_parameter", "%s must be \"text\": other formats are not supported yet", t.Path())
+			t.Fail(fault.Unsupported, "unsupported_parameter", "%s must be \"text\" here: other formats belong to chat completions", t.Path())
 		}
 		f.Done()
 	}
@@ -112,6 +118,7 @@ func messages(v dialect.Value) []chat.Message {
 	}
 	var out []chat.Message
 	v.Each(func(_ int, e dialect.Value) { out = append(out, message(e)) })
+	nameResults(out)
 	return out
 }
 
@@ -130,8 +137,14 @@ func message(v dialect.Value) chat.Message {
 	case m.Role != "assistant":
 		o.Need("content")
 	}
-	o.Unsupported("tool_calls", "function_call", "audio")
-	o.Skip("tool_call_id", "refusal")
+	if m.Role == "assistant" {
+		m.ToolCalls = history(o)
+	} else {
+		o.Unsupported("tool_calls", "function_call")
+	}
+	m.ToolCallID = o.Str("tool_call_id")
+	o.Unsupported("audio")
+	o.Skip("refusal")
 	o.Done()
 	return m
 }
@@ -189,6 +202,7 @@ func (opt Options) decodeCompletion(c *dialect.Call) (*dialect.Job, error) {
 	j := job(c, o, e, rename)
 	base.BestOf = bestOf(o, j.Stream)
 	unserved(o)
+	formless(o)
 	o.Unsupported("suffix", "messages")
 	prompt := o.Need("prompt")
 	j.Requests = prompts(prompt, &base)

@@ -30,6 +30,7 @@ type encoder struct {
 // answer is what one choice has so far. A streamed choice keeps only the base of its text offsets.
 type answer struct {
 	text   []byte
+	calls  []gen.Call
 	lp     entries
 	base   int // code points of the prompt, where it is no part of the text
 	finish string
@@ -130,8 +131,14 @@ func (e *encoder) Event(dst []byte, prompt int, ev *gen.Event) []byte {
 	}
 	if !e.stream {
 		a.text = append(a.text, ev.Text...)
-	} else if ev.Text != "" || len(ev.Logprobs) > 0 {
-		dst = e.content(dst, i, a, ev)
+		a.calls = gen.AddCalls(a.calls, ev.Calls)
+	} else {
+		if ev.Text != "" || len(ev.Logprobs) > 0 {
+			dst = e.content(dst, i, a, ev)
+		}
+		for k := range ev.Calls {
+			dst = e.callChunk(dst, i, &ev.Calls[k])
+		}
 	}
 	if ev.Kind == gen.Done {
 		dst = e.done(dst, i, prompt, a, ev)
@@ -168,6 +175,55 @@ func (e *encoder) content(dst []byte, i int, a *answer, ev *gen.Event) []byte {
 	a.lp.reset()
 	dst = append(dst, `,"finish_reason":null`...)
 	return append(dst, e.tail...)
+}
+
+// callChunk appends one chunk with a part of a call: the first has its id, type and name, those behind it nothing but the next bytes of the arguments.
+func (e *encoder) callChunk(dst []byte, i int, c *gen.Call) []byte {
+	dst = append(dst, e.head...)
+	dst = dialect.AppendInt(dst, i)
+	dst = append(dst, `,"delta":{"tool_calls":[{"index":`...)
+	dst = dialect.AppendInt(dst, c.Index)
+	if c.Name != "" {
+		dst = e.appendCall(append(dst, ','), i, c)
+	} else {
+		dst = append(dst, `,"function":{"arguments":`...)
+		dst = append(dialect.AppendString(dst, c.Arguments), '}')
+	}
+	dst = append(dst, `}]},"logprobs":null,"finish_reason":null`...)
+	return append(dst, e.tail...)
+}
+
+// appendCall appends the members of a call. Its id is that of the answer with the numbers of choice and call.
+func (e *encoder) appendCall(dst []byte, i int, c *gen.Call) []byte {
+	dst = append(dst, `"id":`...)
+	dst = dialect.AppendString(dst, "call_"+e.id+"_"+strconv.Itoa(i)+"_"+strconv.Itoa(c.Index))
+	dst = append(dst, `,"type":"function","function":{"name":`...)
+	dst = dialect.AppendString(dst, c.Name)
+	dst = append(dst, `,"arguments":`...)
+	return append(dialect.AppendString(dst, c.Arguments), '}')
+}
+
+// appendMessage appends an assistant's turn. Its content is null where it only calls functions.
+func (e *encoder) appendMessage(dst []byte, i int, a *answer) []byte {
+	dst = append(dst, `{"role":"assistant","content":`...)
+	if len(a.calls) > 0 && len(a.text) == 0 {
+		dst = append(dst, "null"...)
+	} else {
+		dst = dialect.AppendString(dst, string(a.text))
+	}
+	dst = append(dst, `,"refusal":null,"annotations":[]`...)
+	for k := range a.calls {
+		if k == 0 {
+			dst = append(dst, `,"tool_calls":[{`...)
+		} else {
+			dst = append(dst, `},{`...)
+		}
+		dst = e.appendCall(dst, i, &a.calls[k])
+	}
+	if len(a.calls) > 0 {
+		dst = append(dst, "}]"...)
+	}
+	return append(dst, '}')
 }
 
 func (e *encoder) done(dst []byte, i, prompt int, a *answer, ev *gen.Event) []byte {
@@ -214,9 +270,8 @@ func (e *encoder) whole(dst []byte) []byte {
 		dst = append(dst, `{"index":`...)
 		dst = dialect.AppendInt(dst, i)
 		if e.chat {
-			dst = append(dst, `,"message":{"role":"assistant","content":`...)
-			dst = dialect.AppendString(dst, string(a.text))
-			dst = append(dst, `,"refusal":null,"annotations":[]},"logprobs":`...)
+			dst = e.appendMessage(append(dst, `,"message":`...), i, a)
+			dst = append(dst, `,"logprobs":`...)
 		} else {
 			dst = append(dst, `,"text":`...)
 			dst = dialect.AppendString(dst, string(a.text))
