@@ -84,6 +84,7 @@ type ModelConfig struct {
 	LoopNorm    string  `toml:"loop_norm" json:"loop_norm"` // none, between, own
 	RopeTheta   float64 `toml:"rope_theta" json:"rope_theta"`
 	Softcap     float64 `toml:"softcap" json:"softcap"` // of the logits; 0 = none
+	Init        string  `toml:"init" json:"init"`       // random, or induction: some heads start as induction heads, see model.Spec.Induct
 }
 
 // BatchConfig is the size of a step: Shards x Rows x Accumulate rows.

@@ -219,7 +219,12 @@ func (r *run) start() (*beginning, error) {
 	if err := r.affordable(); err != nil {
 		return nil, err
 	}
-	return &beginning{params: model.InitParams(r.spec, r.cfg.Seed), what: fmt.Sprintf("fresh weights of seed %d", r.cfg.Seed)}, nil
+	params, what := model.InitParams(r.spec, r.cfg.Seed), fmt.Sprintf("fresh weights of seed %d", r.cfg.Seed)
+	if r.cfg.Model.Init == "induction" {
+		r.spec.Induct(params)
+		what += " with induction heads"
+	}
+	return &beginning{params: params, what: what}, nil
 }
 
 // broken says what to do about a last checkpoint that cannot be read: bytes of a disk go bad, though no kill leaves half a file.

@@ -13,7 +13,7 @@ import (
 // presets are shapes of looped models of one prelude block, two core blocks and one coda block.
 func presets() map[string]ModelConfig {
 	base := ModelConfig{HeadDim: 32, Context: 256, Prelude: 1, Core: 2, Coda: 1, MLP: "relu2", QKNorm: true, Tied: true, Inject: "add", PreludeNorm: true,
-		LoopNorm: "own", RopeTheta: 10000, Softcap: 20}
+		LoopNorm: "own", RopeTheta: 10000, Softcap: 20, Init: "random"}
 	sized := func(name string, dim, heads int) ModelConfig {
 		m := base
 		m.Preset, m.Dim, m.Heads, m.KVHeads, m.Hidden = name, dim, heads, heads, 4*dim
@@ -56,11 +56,18 @@ func (c *Config) spec(vocab int) (*model.Spec, error) {
 	s.Block.MLP = model.MLP(pick("model.mlp", m.MLP, "swiglu", "gelu", "relu2"))
 	s.Injection = model.Injection(pick("model.inject", m.Inject, "none", "add", "diagonal", "concat", "scaled"))
 	s.LoopNorm = model.LoopNorm(pick("model.loop_norm", m.LoopNorm, "none", "between", "own"))
+	start := pick("model.init", m.Init, "random", "induction")
 	c.setLoops(s)
 	if err != nil {
 		return nil, err
 	}
-	return s, s.Validate()
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if start == 1 {
+		return s, s.CanInduct()
+	}
+	return s, nil
 }
 
 // setLoops states the depths that the model is trained for.

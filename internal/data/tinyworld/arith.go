@@ -36,18 +36,22 @@ func (x *sum) text() string {
 	return strings.Join(out, " + ")
 }
 
-// number draws a number of one to three digits, small ones as often as large ones.
-func (s *sheet) number() int {
-	return pick(s.rng, []int{s.below(10), s.from(10, 99), s.from(100, 999)})
+// number draws a term: of a sum of two most have one or two digits and few three, of a longer sum most have one.
+func (s *sheet) number(terms int) int {
+	one, two, three := s.below(10), s.from(10, 99), s.from(100, 999)
+	if terms > 2 {
+		return pick(s.rng, []int{one, one, one, two})
+	}
+	return pick(s.rng, []int{one, one, two, two, two, three})
 }
 
 // sum draws a sum that belongs to the split: outside the test no step adds a held pair, in the test a sum of two is a held pair.
 func (s *sheet) sum(terms int) *sum {
 	for {
-		x := &sum{terms: []int{s.number()}}
+		x := &sum{terms: []int{s.number(terms)}}
 		total, held := x.terms[0], 0
 		for range terms - 1 {
-			n := s.number()
+			n := s.number(terms)
 			if heldSum(total, n) {
 				held++
 			}
@@ -70,7 +74,11 @@ func (s *sheet) scratch(x *sum) (q, a string) {
 }
 
 func arith(s *sheet) {
-	for range s.lines() {
+	n := s.lines()
+	if !s.chat {
+		n *= 3 // a line is short
+	}
+	for range n {
 		terms := pick(s.rng, []int{2, 2, 2, 3, 3, 4, 5, 6})
 		if s.held() {
 			terms = pick(s.rng, []int{2, 2, 7, 8})
@@ -123,9 +131,11 @@ func (s *sheet) count() {
 	s.level((n + 4) / 5)
 	up := counted(1, n)
 	if s.odds(3, 4) {
-		q := pick(s.rng, []string{"Count to %d.", "Count from 1 to %d.", "Please count to %d.", "Can you count to %d?"})
+		q := pick(s.rng, []string{"Count to %d.", "Count from 1 to %d.", "Please count to %d.", "Can you count to %d?", "Count from one to %d, please.",
+			"Now count from 1 to %d.", "Say the numbers up to %d.", "Count up from 1 to %d.", "Go up to %d."})
 		if s.fr {
-			q = pick(s.rng, []string{"Compte jusqu'à %d.", "Compte de 1 à %d.", "Peux-tu compter jusqu'à %d ?", "Compte jusqu'à %d, s'il te plaît."})
+			q = pick(s.rng, []string{"Compte jusqu'à %d.", "Compte de 1 à %d.", "Peux-tu compter jusqu'à %d ?", "Compte jusqu'à %d, s'il te plaît.",
+				"Sais-tu compter jusqu'à %d ?", "Tu peux compter jusqu'à %d ?", "Dis les nombres jusqu'à %d.", "Va jusqu'à %d."})
 		}
 		s.turn(fmt.Sprintf(q, n), strings.Join(up, ", ")+".", strings.Join(up, ", "))
 		return

@@ -100,9 +100,11 @@ func ofFr(name string) string {
 }
 
 var (
-	capitalEn     = []string{"What is the capital {of}?", "Capital {of}?", "Which city is the capital {of}?", "Do you know the capital {of}?", "Tell me the capital {of}.", "The capital {of}?"}
+	capitalEn = []string{"What is the capital {of}?", "Capital {of}?", "Which city is the capital {of}?", "Do you know the capital {of}?", "Tell me the capital {of}.", "The capital {of}?",
+		"Give me the capital {of}.", "I would like to know the capital {of}.", "Do you know what the capital {of} is?", "Please tell me the capital {of}.", "Could you give me the capital {of}?"}
 	capitalHeldEn = []string{"Name the capital {of}.", "Can you tell me the capital {of}?"}
-	capitalFr     = []string{"Quelle est la capitale {of} ?", "Capitale {of} ?", "Quelle ville est la capitale {of} ?", "Connais-tu la capitale {of} ?", "Donne-moi la capitale {of}.", "La capitale {of} ?"}
+	capitalFr     = []string{"Quelle est la capitale {of} ?", "Capitale {of} ?", "Quelle ville est la capitale {of} ?", "Connais-tu la capitale {of} ?", "Donne-moi la capitale {of}.", "La capitale {of} ?",
+		"Dis-moi la capitale {of}.", "J'aimerais connaître la capitale {of}.", "Sais-tu quelle est la capitale {of} ?", "Indique la capitale {of}.", "Pourrais-tu me donner la capitale {of} ?"}
 	capitalHeldFr = []string{"Cite la capitale {of}.", "Peux-tu me dire la capitale {of} ?"}
 )
 
@@ -113,11 +115,16 @@ func (s *sheet) capitalAnswer(c country) string {
 // capital asks for a capital; the test split words it otherwise.
 func (s *sheet) capital() {
 	c := pick(s.rng, s.countries())
+	s.turn(s.careless(s.capitalOf(c.of)), s.capitalAnswer(c), c.capital)
+}
+
+// capitalOf asks for the capital of a country or of what is none.
+func (s *sheet) capitalOf(of string) string {
 	ask := s.both(capitalEn, capitalFr)
 	if s.held() {
 		ask = s.both(capitalHeldEn, capitalHeldFr)
 	}
-	s.turn(s.careless(fill(pick(s.rng, ask), "of", c.of)), s.capitalAnswer(c), c.capital)
+	return fill(pick(s.rng, ask), "of", of)
 }
 
 // more asks for another capital in short, as the second question of a talk does.

@@ -1,29 +1,19 @@
 package tinyworld
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// chain: who is with whom, and at the end of each chain a place. The answer needs as many steps as there are links. Plain text is compact:
-// the question's words come first, the one asked about last, and the answer is the very next word, because a model that must look something
-// up does it where the thing to look up stands.
+// chain: who is with whom, and at the end of each chain a city. The answer needs as many steps as there are links. In plain text the
+// question's words come first, the one asked about last, and the answer is the very next word, because a model that must look something up does
+// it where the thing to look up stands. Of a chain those far from the city are asked about first: an answer that was given before never lies
+// on the way of a later one, where it would spare the steps or contradict them.
 
-// places in English and French, and how French says that someone is there.
-const places = "park/parc/au parc, school/école/à l'école, market/marché/au marché, garden/jardin/au jardin, station/gare/à la gare, museum/musée/au musée, " +
-	"library/bibliothèque/à la bibliothèque, harbour/port/au port, bakery/boulangerie/à la boulangerie, forest/forêt/dans la forêt, beach/plage/à la plage, " +
-	"church/église/à l'église, theatre/théâtre/au théâtre, factory/usine/à l'usine, hospital/hôpital/à l'hôpital, bridge/pont/sur le pont"
-
-type place struct{ en, fr, there string }
-
-func parsePlaces() []place {
-	var out []place
-	for item := range strings.SplitSeq(places, ", ") {
-		f := strings.Split(item, "/")
-		out = append(out, place{f[0], f[1], f[2]})
-	}
-	return out
-}
+// spots are cities that both languages write alike, each a single word: it stands as far behind "Bob is in" and "Bob est à" as a name does behind
+// "Bob is with" and "Bob est avec".
+const spots = "Paris Rome Madrid Berlin Oslo Dublin Budapest Zagreb Ankara Rabat Tunis Dakar Tokyo Lima Santiago Stockholm Helsinki Amsterdam Nairobi Bamako"
 
 // limits of training; the test split goes beyond them.
 const (
@@ -35,21 +25,20 @@ const (
 	// questions about one context: the context is read once, every further question is nearly all answer.
 	textQuestions = 24
 	chatQuestions = 4
-	// rounds of questions where each takes one step. Elsewhere an answer that was given before would spare the steps.
-	easyRounds = 3
 )
 
-// links are the facts of a context: each person is with another one or at a place.
+// links are the facts of a context: each person is with another one or in a city.
 type links struct {
-	next  map[string]string // person to person or place
-	order []string          // people, in the order the facts are told
-	place map[string]string // place to "at the place"
+	next   map[string]string // person to person or city
+	order  []string          // people, in the order the facts are told
+	chains [][]string        // people, each with the next one, the last of each in a city
+	city   map[string]bool   // which of them are cities
 }
 
-// follow walks from a person to the place: the states of the thought.
+// follow walks from a person to the city: the states of the thought.
 func (l *links) follow(name string) []string {
 	var out []string
-	for l.place[name] == "" {
+	for !l.city[name] {
 		name = l.next[name]
 		out = append(out, name)
 	}
@@ -65,102 +54,144 @@ func chain(s *sheet) {
 		distract = s.from(maxDistract/2, maxDistract+4)
 	}
 	s.level(hops)
-	l, first := s.tangle(hops, distract)
+	l := s.tangle(hops, distract)
 	if s.chat {
-		s.chainChat(l, first)
+		s.chainChat(l)
 		return
 	}
-	s.chainText(l, first)
+	s.chainText(l)
 }
 
-// tangle draws one chain of the given length and others beside it, told in random order. No place ends two chains.
-func (s *sheet) tangle(hops, distract int) (*links, string) {
-	l := &links{next: map[string]string{}, place: map[string]string{}}
+// tangle draws one chain of the given length and others beside it, told in random order. No city ends two chains.
+func (s *sheet) tangle(hops, distract int) *links {
+	l := &links{next: map[string]string{}, city: map[string]bool{}}
 	names := sample(s.rng, s.w.names, hops+distract)
-	spots := sample(s.rng, s.w.places, len(s.w.places))
+	cities := strings.Fields(spots)
+	cities = sample(s.rng, cities, len(cities))
 	add := func(people []string) {
-		end := s.say(spots[0].en, spots[0].fr)
-		l.place[end] = s.say("at the "+spots[0].en, spots[0].there)
-		spots = spots[1:]
+		end := cities[0]
+		l.city[end] = true
+		cities = cities[1:]
+		l.chains = append(l.chains, people)
+		l.order = append(l.order, people...)
 		for i, p := range people {
-			l.order = append(l.order, p)
+			l.next[p] = end
 			if i+1 < len(people) {
 				l.next[p] = people[i+1]
-			} else {
-				l.next[p] = end
 			}
 		}
 	}
 	add(names[:hops])
 	for rest := names[hops:]; len(rest) > 0; {
 		n := min(s.from(1, hops), len(rest))
-		if len(spots) == 1 {
+		if len(cities) == 1 {
 			n = len(rest)
 		}
 		add(rest[:n])
 		rest = rest[n:]
 	}
 	shuffle(s.rng, l.order)
-	return l, names[0]
+	return l
 }
 
-// chainText:
+// chainText is compact, or told in the sentences of a conversation:
 //
-//	Mia > Bob, Zoe > park, Bob > Zoe
-//	where Mia park
-func (s *sheet) chainText(l *links, first string) {
-	var facts []string
-	for _, p := range l.order {
-		facts = append(facts, p+" > "+l.next[p])
+//	facts Mia Bob, Zoe Paris, Bob Zoe
+//	where Mia Paris
+func (s *sheet) chainText(l *links) {
+	facts, start, between := l.order, s.say("facts", "faits"), ","
+	told := func(p string) string { return p + " " + l.next[p] }
+	if s.odds(1, 3) {
+		start, between = s.opening(), ""
+		told = func(p string) string { return s.tell(l, p) }
 	}
-	s.text.WriteString(strings.Join(facts, ", ") + "\n")
-	where := s.say("where", "où")
-	left, rounds := textQuestions, 1
-	if s.labels.Difficulty == 1 {
-		rounds = easyRounds
-	}
-	for range rounds {
-		for _, p := range s.asked(l, first, len(l.order)) {
-			if left == 0 {
-				return
-			}
-			left--
-			states := l.follow(p)
-			s.raw(where+" "+p, last(states), states...)
+	for i, p := range facts {
+		switch {
+		case i > 0:
+			start += between + " "
+		case start != "":
+			start += " "
 		}
+		start += told(p)
+	}
+	s.text.WriteString(start + "\n")
+	for _, p := range s.asked(l, textQuestions) {
+		states := l.follow(p)
+		s.raw(s.say("where", "où")+" "+p, last(states), states...)
 	}
 }
 
-// asked gives at most n people to ask about: the long chain's first, and others of the same context, which cost nothing and teach as much.
-func (s *sheet) asked(l *links, first string, n int) []string {
-	out := []string{first}
-	for _, p := range sample(s.rng, l.order, min(n, len(l.order))) {
-		if len(out) < n && p != first && (!s.held() || len(l.follow(p)) > maxHops) {
-			out = append(out, p)
+// opening is what the sentences of a context begin with.
+func (s *sheet) opening() string {
+	return pick(s.rng, s.both([]string{"", "Facts:", "Listen:", "I know this:"}, []string{"", "Faits :", "Écoute :", "Je sais ceci :"}))
+}
+
+// tell says whom someone is with, or where.
+func (s *sheet) tell(l *links, p string) string {
+	how := s.say(" is with ", " est avec ")
+	if l.city[l.next[p]] {
+		how = s.say(" is in ", " est à ")
+	}
+	return p + how + l.next[p] + "."
+}
+
+// asked gives at most n people to ask about, those of the first chain always among them as far as n allows: first who is far from the city.
+func (s *sheet) asked(l *links, n int) []string {
+	var all []string
+	for _, c := range l.chains {
+		for _, p := range c {
+			if !s.held() || len(l.follow(p)) > maxHops {
+				all = append(all, p)
+			}
 		}
 	}
-	shuffle(s.rng, out)
+	chosen := map[string]bool{all[0]: true}
+	for _, p := range sample(s.rng, all, len(all)) {
+		if len(chosen) < n {
+			chosen[p] = true
+		}
+	}
+	var queues [][]string
+	for _, c := range l.chains {
+		if c = slices.DeleteFunc(slices.Clone(c), func(p string) bool { return !chosen[p] }); len(c) > 0 {
+			queues = append(queues, c)
+		}
+	}
+	return s.merge(queues)
+}
+
+// merge mixes lists at random, each in its own order.
+func (s *sheet) merge(lists [][]string) []string {
+	left := 0
+	for _, l := range lists {
+		left += len(l)
+	}
+	var out []string
+	for ; left > 0; left-- {
+		k := s.below(left)
+		for i, l := range lists {
+			if k < len(l) {
+				out, lists[i] = append(out, l[0]), l[1:]
+				break
+			}
+			k -= len(l)
+		}
+	}
 	return out
 }
 
-func (s *sheet) chainChat(l *links, first string) {
-	var b strings.Builder
-	for _, p := range l.order {
-		if b.Len() > 0 {
-			b.WriteByte(' ')
-		}
-		where := l.place[l.next[p]]
-		if where == "" {
-			where = s.say("with ", "avec ") + l.next[p]
-		}
-		b.WriteString(p + s.say(" is ", " est ") + where + ".")
+func (s *sheet) chainChat(l *links) {
+	var told []string
+	if o := s.opening(); o != "" {
+		told = append(told, o)
 	}
-	s.note(b.String())
-	for _, p := range s.asked(l, first, chatQuestions) {
+	for _, p := range l.order {
+		told = append(told, s.tell(l, p))
+	}
+	s.note(strings.Join(told, " "))
+	for _, p := range s.asked(l, chatQuestions) {
 		states := l.follow(p)
-		end := len(states) - 1
-		states[end] = upper(states[end])
-		s.turn(s.say("Where is "+p+"?", "Où est "+p+" ?"), states[end]+".", states[end], states...)
+		s.turn(s.say("Where is "+p+"?", "Où est "+p+" ?"), s.say("In ", "À ")+last(states)+".", last(states), states...)
 	}
 }
 

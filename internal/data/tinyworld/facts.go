@@ -37,8 +37,10 @@ func parseFacts(text string) []fact {
 }
 
 const (
-	whoFr = "Qui est {X} ? | C'est qui, {X} ? | Parle-moi {de} {X}. | Tu connais {X} ? | Qui est {X} dans le roman ? || Peux-tu me dire qui est {X} ? | Qui donc est {X} ?"
-	whoEn = "Who is {X}? | Tell me about {X}. | Do you know {X}? | Who is {X} in the novel? || Can you tell me who {X} is? | Who might {X} be?"
+	whoFr = "Qui est {X} ? | C'est qui, {X} ? | Parle-moi {de} {X}. | Tu connais {X} ? | Qui est {X} dans le roman ? | Sais-tu qui est {X} ? | Dis-moi qui est {X}. | Mais qui est {X} ? | " +
+		"J'aimerais savoir qui est {X}. | Explique-moi qui est {X}. | Que peux-tu dire {de} {X} ? | Que sait-on {de} {X} ? || Peux-tu me dire qui est {X} ? | Qui donc est {X} ?"
+	whoEn = "Who is {X}? | Tell me about {X}. | Do you know {X}? | Who is {X} in the novel? | Do you know who {X} is? | Tell me who {X} is. | And who is {X}? | " +
+		"I would like to know who {X} is. | Explain to me who {X} is. | What can you say about {X}? | What is known about {X}? || Can you tell me who {X} is? | Who might {X} be?"
 )
 
 func parseWording(questions, answer, who string) wording {
@@ -76,13 +78,24 @@ func (f *fact) in(fr bool) *wording {
 	return &f.en
 }
 
+// whoIs asks who someone is, in the words that serve for the novel's people too: it must not be the wording that tells the unknown ones.
+func (s *sheet) whoIs(name string) string {
+	ask, held, _ := strings.Cut(s.say(whoEn, whoFr), " || ")
+	if s.held() {
+		ask = held
+	}
+	q := pick(s.rng, strings.Split(ask, " | "))
+	return strings.ReplaceAll(strings.ReplaceAll(q, "{de} {X}", elide("de", name)), "{X}", name)
+}
+
 // question draws a wording of the split, wrapped in what people put around a question.
 func (s *sheet) question(w *wording) string {
 	if s.held() && len(w.held) > 0 {
 		return pick(s.rng, w.held)
 	}
 	q := pick(s.rng, w.ask)
-	wraps := s.both([]string{"{q}", "{q}", "{q}", "Question: {q}", "Tell me: {q}", "Hello. {q}"}, []string{"{q}", "{q}", "{q}", "Question : {q}", "Dis-moi : {q}", "Bonjour. {q}"})
+	wraps := s.both([]string{"{q}", "{q}", "{q}", "Question: {q}", "Tell me: {q}", "Hello. {q}", "Please: {q}", "Another question: {q}", "{q} Please answer."},
+		[]string{"{q}", "{q}", "{q}", "Question : {q}", "Dis-moi : {q}", "Bonjour. {q}", "S'il te plaît : {q}", "Une autre question : {q}", "{q} Réponds-moi."})
 	if s.held() {
 		wraps = s.both([]string{"One more question: {q}", "Please answer: {q}"}, []string{"Encore une question : {q}", "Réponds : {q}"})
 	}

@@ -16,7 +16,8 @@ import (
 
 // TestChainFollows walks every chain from the sentences alone.
 func TestChainFollows(t *testing.T) {
-	fact := regexp.MustCompile(`(\S+) (?:> |is with |is at the |est avec |est au |est à la |est à l'|est dans la |est sur le )(\S+?)[.,]?(?: |$)`)
+	told := regexp.MustCompile(`(\S+) (?:is with |is in |est avec |est à )(\S+?)\.(?: |$)`)
+	listed := regexp.MustCompile(`(\S+) (\S+?)(?:, |$)`)
 	levels := map[string]map[int]int{"train": {}, "valid": {}, "test": {}}
 	each(t, "chain", 150, func(t *testing.T, d *data.Doc) {
 		levels[d.Labels.Split][d.Labels.Difficulty]++
@@ -25,13 +26,18 @@ func TestChainFollows(t *testing.T) {
 			text = d.Messages[0].Content
 		}
 		to := map[string]string{}
-		for _, m := range fact.FindAllStringSubmatch(lines(text)[0], -1) {
+		context, fact := lines(text)[0], told
+		if list, ok := strings.CutPrefix(strings.Replace(context, "faits ", "facts ", 1), "facts "); ok {
+			context, fact = list, listed
+		}
+		for _, m := range fact.FindAllStringSubmatch(context, -1) {
 			if to[m[1]] != "" {
 				t.Errorf("%s is in two places", m[1])
 			}
 			to[m[1]] = m[2]
 		}
 		deepest := 0
+		said := map[string]bool{} // who has been asked about
 		for _, a := range d.Labels.Answers {
 			q := lines(before(d, a))
 			who := strings.Trim(last(strings.Fields(strings.TrimRight(last(q), " ?"))), "?")
@@ -46,6 +52,12 @@ func TestChainFollows(t *testing.T) {
 				t.Errorf("%s: the text leads by %v, the document says %s by %v", who, path, answer(d, a), a.States)
 			}
 			deepest = max(deepest, len(path))
+			said[who] = true
+			for _, step := range path {
+				if said[step] {
+					t.Errorf("the answer about %s came before that about %s, on whose way it lies", step, who)
+				}
+			}
 		}
 		if deepest != d.Labels.Difficulty || len(to)-deepest < minDistract {
 			t.Errorf("difficulty %d, the longest chain asked about has %d links of %d", d.Labels.Difficulty, deepest, len(to))

@@ -87,10 +87,10 @@ func (s *sheet) noPlace() (q, a, key string) {
 		if strings.HasPrefix(fr, "le ") {
 			of = "du " + strings.TrimPrefix(fr, "le ")
 		}
-		q = pick(s.rng, []string{"Quelle est la capitale " + of + " ?", "Connais-tu la capitale " + of + " ?", "Où se trouve " + fr + " ?", "Combien d'habitants a " + fr + " ?"})
+		q = pick(s.rng, []string{s.capitalOf(of), s.capitalOf(of), "Où se trouve " + fr + " ?", "Combien d'habitants a " + fr + " ?"})
 		return q, "Je ne sais pas : je ne connais pas " + fr + ".", "Je ne sais pas"
 	}
-	q = pick(s.rng, []string{"What is the capital of " + en + "?", "Do you know the capital of " + en + "?", "Where is " + en + "?", "How many people live on " + en + "?"})
+	q = pick(s.rng, []string{s.capitalOf("of " + en), s.capitalOf("of " + en), "Where is " + en + "?", "How many people live on " + en + "?"})
 	return q, "I do not know: I have never heard of " + en + ".", "I do not know"
 }
 
@@ -109,11 +109,9 @@ func (s *sheet) noPerson() (q, a, key string) {
 
 func (s *sheet) noWho() (q, a, key string) {
 	n := s.coin()
-	if s.fr {
-		q = pick(s.rng, []string{"Qui est " + n + " ?", "Tu connais " + n + " ?", "Parle-moi de " + n + ".", "Que sais-tu de " + n + " ?"})
+	if q = s.whoIs(n); s.fr {
 		return q, "Je ne sais pas : je ne connais pas " + n + ".", "Je ne sais pas"
 	}
-	q = pick(s.rng, []string{"Who is " + n + "?", "Do you know " + n + "?", "Tell me about " + n + ".", "What do you know about " + n + "?"})
 	return q, "I do not know: I have never heard of " + n + ".", "I do not know"
 }
 

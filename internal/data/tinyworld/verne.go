@@ -242,7 +242,7 @@ fr: Dans quel sens Phileas Fogg fait-il le tour du monde ? | Vers où voyage Phi
 en: In which direction does Phileas Fogg go around the world? | Which way round does Phileas Fogg travel?
 = Phileas Fogg travels {eastward}.
 
-fr: Phileas Fogg passe-t-il par l'Espagne ? | Est-ce que le voyage passe par l'Espagne ? || Le roman se passe-t-il en Espagne ?
+fr: Phileas Fogg passe-t-il par l'Espagne ? | Est-ce que le voyage passe par l'Espagne ? | L'histoire se passe-t-elle en Espagne ? | Va-t-on en Espagne dans le roman ? || Le roman se passe-t-il en Espagne ?
 = Non, le voyage de Phileas Fogg ne passe pas par l'Espagne.
 en: Does Phileas Fogg pass through Spain? | Does the journey go through Spain? || Is the novel set in Spain?
 = No, the journey of Phileas Fogg does not go through Spain.

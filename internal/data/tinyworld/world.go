@@ -20,14 +20,13 @@ type World struct {
 	talk       []fact       // of small talk
 	lands      [2][]country // in English, in French
 	names      []string     // of the people
-	places     []place
 	things     []word
 }
 
 // New builds the world. It is always the same one: the seed of a corpus chooses what is said of it, not what is so.
 func New() *World {
 	return &World{people: settle(), attributes: attributes(), facts: parseFacts(verneText), talk: parseFacts(talkText),
-		lands: [2][]country{lands(false), lands(true)}, names: strings.Fields(women + " " + men), places: parsePlaces(), things: words(things)}
+		lands: [2][]country{lands(false), lands(true)}, names: strings.Fields(women + " " + men), things: words(things)}
 }
 
 // family is a kind of document.
