@@ -67,6 +67,15 @@ func NewInput(rows, k int) *Input {
 	return in
 }
 
+// Part gives rows [lo, hi) as an input of their own, in the same memory.
+func (in *Input) Part(lo, hi int) *Input {
+	p := &Input{rows: hi - lo, k: in.k, ldx: in.ldx, blocks: in.blocks, x: in.x[lo*in.ldx : hi*in.ldx]}
+	if in.blocks > 0 {
+		p.q, p.wide, p.metas = in.q[lo*in.k:hi*in.k], in.wide[lo*in.k:hi*in.k], in.metas.cut(lo*in.blocks, hi*in.blocks)
+	}
+	return p
+}
+
 // Rows gives the number of rows there is room for, Width their width.
 func (in *Input) Rows() int  { return in.rows }
 func (in *Input) Width() int { return in.k }

@@ -6,23 +6,37 @@ import (
 	"tinyloop/internal/par"
 )
 
-// This file is what one worker does during a call. Every worker runs the same program over the same rows and meets the others at the barriers;
-// see package nn for who writes what between them.
+// This file is what one worker does during a call. Every worker runs the same program: over the same rows, meeting the others at the barriers (see package nn for who writes what
+// between them), or, where rows are many, over rows of its own, meeting the others once a block.
+
+// ownRows is the least number of rows of a worker for which it takes them through the layers alone. Barriers and uneven shares between them then cost nothing, and every worker
+// reads all weights: few rows could not be computed as fast as memory gives them.
+const ownRows = 16
+
+// share gives the part of rows [lo, hi) of the call that this worker takes through the layers, and how: with all others, or alone. What follows a tile must begin with Meet.
+func (s *Scratch) share(w *par.Worker, lo, hi int) (as *par.Worker, d *desk, from, to int) {
+	if w.N == 1 || w.N != len(s.parts) || hi-lo < ownRows*w.N {
+		return w, &s.all, lo, hi
+	}
+	from, to = w.Split(hi - lo)
+	return w.Alone(), &s.parts[w.ID], lo + from, lo + to
+}
 
 // enter is the program of one worker.
 func (s *Scratch) enter(w *par.Worker) {
-	for lo := 0; lo < len(s.rows); lo += tile {
-		hi := min(lo+tile, len(s.rows))
+	for at := 0; at < len(s.rows); at += tile {
+		w, d, lo, hi := s.share(w, at, min(at+tile, len(s.rows)))
 		h := s.h.Rows(lo, hi)
-		s.embed(w, &h, s.rows[lo:hi])
+		s.embed(w, d, &h, s.rows[lo:hi])
 		w.Barrier()
-		s.blocks(w, s.m.W.Prelude, &h, s.places[lo:hi])
-		s.start(w, &h, lo, hi)
+		s.blocks(w, d, s.m.W.Prelude, &h, s.places[lo:hi])
+		s.start(w, d, &h, lo, hi)
+		w.Meet()
 	}
 }
 
 // embed writes the embedding of this worker's rows.
-func (s *Scratch) embed(w *par.Worker, h *nn.Stream, rows []Row) {
+func (s *Scratch) embed(w *par.Worker, d *desk, h *nn.Stream, rows []Row) {
 	sp, wt := &s.m.Spec, s.m.W
 	for lo, hi := w.Split(len(rows)); lo < hi; lo++ {
 		x := h.Row(lo)
@@ -32,7 +46,7 @@ func (s *Scratch) embed(w *par.Worker, h *nn.Stream, rows []Row) {
 		}
 		if wt.Positions != nil {
 			// The product's working memory is free here: row lo of y holds the position.
-			pos := s.y[lo*sp.Dim : (lo+1)*sp.Dim]
+			pos := d.y[lo*sp.Dim : (lo+1)*sp.Dim]
 			wt.Positions.Row(pos, int(rows[lo].Pos))
 			kernel.Add(x, x, pos)
 		}
@@ -42,7 +56,7 @@ func (s *Scratch) embed(w *par.Worker, h *nn.Stream, rows []Row) {
 
 // start makes e and the initial state of the rows [lo, hi) out of the prelude's output in h. For the diagonal injection e is kept as dt*(B e), for the scaled
 // one as alpha*e, which are the same for every pass.
-func (s *Scratch) start(w *par.Worker, h *nn.Stream, lo, hi int) {
+func (s *Scratch) start(w *par.Worker, d *desk, h *nn.Stream, lo, hi int) {
 	sp, wt := &s.m.Spec, s.m.W
 	wt.PreludeNorm.InPlace(w, h)
 	if sp.Injection == InjectNone {
@@ -59,7 +73,7 @@ func (s *Scratch) start(w *par.Worker, h *nn.Stream, lo, hi int) {
 	w.Barrier()
 	if sp.InjectMatrix {
 		l := nn.Linear{W: wt.Inject}
-		nn.Project(w, &e, &l, s.acts, s.y, sp.Dim)
+		nn.Project(w, &e, &l, d.acts, d.y, sp.Dim)
 		w.Barrier()
 	}
 	switch sp.Injection {
@@ -74,16 +88,17 @@ func (s *Scratch) start(w *par.Worker, h *nn.Stream, lo, hi int) {
 
 // turn is the program of one worker.
 func (s *Scratch) turn(w *par.Worker) {
-	for lo := 0; lo < len(s.rows); lo += tile {
-		hi := min(lo+tile, len(s.rows))
+	for at := 0; at < len(s.rows); at += tile {
+		w, d, lo, hi := s.share(w, at, min(at+tile, len(s.rows)))
 		h := s.h.Rows(lo, hi)
 		s.between(w, &h, s.rows[lo:hi])
-		s.inject(w, &h, lo, hi)
-		s.blocks(w, s.m.W.Core, &h, s.places[lo:hi])
+		s.inject(w, d, &h, lo, hi)
+		s.blocks(w, d, s.m.W.Core, &h, s.places[lo:hi])
 		if s.m.Spec.LoopNorm == LoopNormOwn {
 			s.m.W.LoopNorm.InPlace(w, &h)
 			w.Barrier()
 		}
+		w.Meet()
 	}
 }
 
@@ -101,7 +116,7 @@ func (s *Scratch) between(w *par.Worker, h *nn.Stream, rows []Row) {
 	w.Barrier()
 }
 
-func (s *Scratch) inject(w *par.Worker, h *nn.Stream, lo, hi int) {
+func (s *Scratch) inject(w *par.Worker, d *desk, h *nn.Stream, lo, hi int) {
 	if s.m.Spec.Injection == InjectNone {
 		return
 	}
@@ -113,7 +128,7 @@ func (s *Scratch) inject(w *par.Worker, h *nn.Stream, lo, hi int) {
 		nn.InjectDiagonal(w, h, &e, s.m.decay)
 	case InjectConcat:
 		l := nn.Linear{W: s.m.W.Inject}
-		nn.InjectConcat(w, h, &e, &l, s.joined, s.y, s.m.Spec.Dim)
+		nn.InjectConcat(w, h, &e, &l, d.joined, d.y, s.m.Spec.Dim)
 	}
 	w.Barrier()
 }
@@ -123,7 +138,7 @@ func (s *Scratch) leave(w *par.Worker) {
 	if s.m.Spec.Coda == 0 {
 		for lo := 0; lo < len(s.want); lo += tile {
 			pick := s.want[lo:min(lo+tile, len(s.want))]
-			x := s.exits(w, pick)
+			x := s.exits(w, &s.all, pick, 0)
 			s.readout(w, &x, lo)
 		}
 		return
@@ -131,8 +146,10 @@ func (s *Scratch) leave(w *par.Worker) {
 	done := 0 // wanted rows of earlier tiles
 	for lo := 0; lo < len(s.rows); lo += tile {
 		hi := min(lo+tile, len(s.rows))
-		x := s.exits(w, s.ident[lo:hi])
-		s.blocks(w, s.m.W.Coda, &x, s.places[lo:hi])
+		as, d, from, to := s.share(w, lo, hi)
+		x := s.exits(as, d, s.ident[from:to], from-lo)
+		s.blocks(as, d, s.m.W.Coda, &x, s.places[from:to])
+		as.Meet()
 		n := 0
 		for done+n < len(s.want) && int(s.want[done+n]) < hi {
 			n++
@@ -143,17 +160,17 @@ func (s *Scratch) leave(w *par.Worker) {
 	}
 }
 
-// exits copies the state of the picked rows of the call, through the readout and the coda's norm.
-func (s *Scratch) exits(w *par.Worker, pick []int32) nn.Stream {
+// exits copies the state of the picked rows of the call to the rows of x from at on, through the readout and the coda's norm.
+func (s *Scratch) exits(w *par.Worker, d *desk, pick []int32, at int) nn.Stream {
 	x := s.x
-	x.Index = s.ident[:len(pick)]
+	x.Index = s.ident[at : at+len(pick)]
 	for lo, hi := w.Split(len(pick)); lo < hi; lo++ {
 		copy(x.Row(lo), s.h.Row(int(pick[lo])))
 	}
 	w.Barrier()
 	if s.m.Spec.Readout {
 		l := nn.Linear{W: s.m.W.Readout}
-		nn.Project(w, &x, &l, s.acts, s.y, s.m.Spec.Dim)
+		nn.Project(w, &x, &l, d.acts, d.y, s.m.Spec.Dim)
 		w.Barrier()
 	}
 	if s.m.Spec.CodaNorm == CodaNormNone {
@@ -175,7 +192,7 @@ func (s *Scratch) readout(w *par.Worker, x *nn.Stream, at int) {
 		return
 	}
 	l := nn.Linear{W: s.m.head()}
-	in := s.acts.Normed(w, x, &s.m.W.FinalNorm, l.W)
+	in := s.all.acts.Normed(w, x, &s.m.W.FinalNorm, l.W)
 	out := s.logits[at*sp.Vocab:]
 	lo, hi := l.Forward(w, out, sp.Vocab, in, rows)
 	for r := range rows {
@@ -195,26 +212,26 @@ func (s *Spec) shapeLogits(x []float32) {
 }
 
 // blocks runs a list of blocks in place over the streams.
-func (s *Scratch) blocks(w *par.Worker, list []BlockWeights, x *nn.Stream, places []nn.Place) {
+func (s *Scratch) blocks(w *par.Worker, d *desk, list []BlockWeights, x *nn.Stream, places []nn.Place) {
 	for i := range list {
-		s.block(w, &list[i], x, places, i)
+		s.block(w, d, &list[i], x, places, i)
 	}
 }
 
 // block is one transformer block: two branches, attention and MLP. x is complete on entry and on return.
-func (s *Scratch) block(w *par.Worker, b *BlockWeights, x *nn.Stream, places []nn.Place, i int) {
+func (s *Scratch) block(w *par.Worker, d *desk, b *BlockWeights, x *nn.Stream, places []nn.Place, i int) {
 	dim := s.m.Spec.Dim
-	in := s.acts.Normed(w, x, &b.AttnNorm, b.Attn.Reader())
-	lo, hi := b.Attn.Forward(w, &s.m.heads, s.attn, s.rope, s.kv, places, i, in, s.y, dim)
-	s.join(w, x, &b.AttnPost, lo, hi)
+	in := d.acts.Normed(w, x, &b.AttnNorm, b.Attn.Reader())
+	lo, hi := b.Attn.Forward(w, &s.m.heads, d.attn, s.rope, s.kv, places, i, in, d.y, dim)
+	s.join(w, d, x, &b.AttnPost, lo, hi)
 
-	in = s.acts.Normed(w, x, &b.MLPNorm, b.MLP.Reader())
-	lo, hi = b.MLP.Forward(w, s.m.Spec.activation(), s.mlp, in, len(places), s.y, dim)
-	s.join(w, x, &b.MLPPost, lo, hi)
+	in = d.acts.Normed(w, x, &b.MLPNorm, b.MLP.Reader())
+	lo, hi = b.MLP.Forward(w, s.m.Spec.activation(), d.mlp, in, len(places), d.y, dim)
+	s.join(w, d, x, &b.MLPPost, lo, hi)
 }
 
-// join adds the branch in y, of which this worker has columns [lo, hi), to the streams.
-func (s *Scratch) join(w *par.Worker, x *nn.Stream, post *nn.Norm, lo, hi int) {
+// join adds the branch in d.y, of which this worker has columns [lo, hi), to the streams.
+func (s *Scratch) join(w *par.Worker, d *desk, x *nn.Stream, post *nn.Norm, lo, hi int) {
 	b, dim := &s.m.Spec.Block, s.m.Spec.Dim
 	scale := b.ResidualScale
 	if scale == 0 {
@@ -222,12 +239,12 @@ func (s *Scratch) join(w *par.Worker, x *nn.Stream, post *nn.Norm, lo, hi int) {
 	}
 	switch b.NormPlace {
 	case PreNorm:
-		nn.AddTo(x, s.y, dim, lo, hi, scale)
+		nn.AddTo(x, d.y, dim, lo, hi, scale)
 	case BranchSandwich:
 		w.Barrier()
-		nn.AddNormed(w, x, s.y, dim, post, scale)
+		nn.AddNormed(w, x, d.y, dim, post, scale)
 	default:
-		nn.AddTo(x, s.y, dim, lo, hi, scale)
+		nn.AddTo(x, d.y, dim, lo, hi, scale)
 		w.Barrier()
 		post.InPlace(w, x)
 	}

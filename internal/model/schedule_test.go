@@ -216,7 +216,7 @@ func TestNoAllocations(t *testing.T) {
 	defer m.Close()
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, threads := range []int{1, 2} {
-		for _, n := range []int{1, 2, 20} {
+		for _, n := range []int{1, 2, 20, 50} {
 			var next int32
 			q := newSeq(&m.Spec, drawTokens(rng, 50, n), 2, &next, rng)
 			s := scratch(t, m, Options{Threads: threads, Pages: int(next), MaxRows: n})

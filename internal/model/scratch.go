@@ -40,11 +40,8 @@ type Scratch struct {
 	states []int32 // [MaxRows] State of each row of the running call
 	ident  []int32 // 0, 1, 2, …
 
-	acts   *nn.Acts // [tile][Dim]
-	joined *nn.Acts // [tile][2*Dim], InjectConcat only
-	attn   *nn.AttentionScratch
-	mlp    *nn.MLPScratch
-	y      []float32 // [tile][Dim] result of a branch
+	all   desk   // [tile] rows, for workers that share them
+	parts []desk // [worker] the same memory by rows, for workers that have rows of their own
 
 	watch                 watch
 	rows                  []Row   // of the running call
@@ -52,6 +49,15 @@ type Scratch struct {
 	logits                []float32
 	logitsAt              []int32 // row of the last Leave -> place in logits, -1 = not wanted
 	enterF, turnF, leaveF func(*par.Worker)
+}
+
+// desk is the working memory of the layers over some rows.
+type desk struct {
+	acts   *nn.Acts // [rows][Dim]
+	joined *nn.Acts // [rows][2*Dim], InjectConcat only
+	attn   *nn.AttentionScratch
+	mlp    *nn.MLPScratch
+	y      []float32 // [rows][Dim] result of a branch
 }
 
 // NewScratch makes room for o.MaxRows live rows and o.Pages pages and starts the workers.
@@ -116,7 +122,9 @@ func (s *Spec) workers(cpus int) int {
 }
 
 func (s *Scratch) allocate() {
-	sp, n, t := &s.m.Spec, s.o.MaxRows, min(s.o.MaxRows, tile)
+	sp, n := &s.m.Spec, s.o.MaxRows
+	own := (min(n, tile) + s.o.Threads - 1) / s.o.Threads // most rows of a worker that runs alone
+	t := own * s.o.Threads
 	stream := func(rows int) nn.Stream {
 		stride := sp.Dim + 16 // not a multiple of 4 KiB: rows must not fall on the same cache sets
 		return nn.Stream{Data: make([]float32, rows*stride), Stride: stride, Dim: sp.Dim}
@@ -125,18 +133,30 @@ func (s *Scratch) allocate() {
 	if sp.Injection != InjectNone {
 		s.e = stream(n)
 	}
-	s.places, s.states, s.ident = make([]nn.Place, n), make([]int32, n), make([]int32, n)
+	s.places, s.states, s.ident = make([]nn.Place, n), make([]int32, n), make([]int32, max(n, t))
 	s.want, s.wantIn, s.logitsAt = make([]int32, 0, n), make([]int32, 0, n), make([]int32, 0, n)
 	for i := range s.ident {
 		s.ident[i] = int32(i)
 	}
-	s.acts = nn.NewActs(t, sp.Dim, s.o.Threads)
+	s.all = desk{acts: nn.NewActs(t, sp.Dim, s.o.Threads), y: make([]float32, t*sp.Dim)}
 	if sp.Injection == InjectConcat {
-		s.joined = nn.NewActs(t, 2*sp.Dim, s.o.Threads)
+		s.all.joined = nn.NewActs(t, 2*sp.Dim, s.o.Threads)
 	}
-	s.attn = nn.NewAttentionScratch(&s.m.heads, t, s.o.Context, s.o.Threads)
-	s.mlp = nn.NewMLPScratch(sp.activation(), t, sp.Block.Hidden, s.o.Threads)
-	s.y = make([]float32, t*sp.Dim)
+	s.all.attn = nn.NewAttentionScratch(&s.m.heads, t, s.o.Context, s.o.Threads)
+	s.all.mlp = nn.NewMLPScratch(sp.activation(), t, sp.Block.Hidden, s.o.Threads)
+	for i := range s.o.Threads {
+		s.parts = append(s.parts, s.part(i*own, (i+1)*own, i))
+	}
+}
+
+// part gives rows [lo, hi) of the working memory to a worker.
+func (s *Scratch) part(lo, hi, worker int) desk {
+	d := desk{acts: s.all.acts.Part(lo, hi), attn: s.all.attn.Part(&s.m.heads, lo, hi, worker), mlp: s.all.mlp.Part(lo, hi)}
+	d.y = s.all.y[lo*s.m.Spec.Dim : hi*s.m.Spec.Dim]
+	if s.all.joined != nil {
+		d.joined = s.all.joined.Part(lo, hi)
+	}
+	return d
 }
 
 func (s *Spec) activation() nn.Activation { return nn.Activation(s.Block.MLP) }

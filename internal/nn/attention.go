@@ -56,6 +56,11 @@ func NewAttentionScratch(h *Heads, rows, context, workers int) *AttentionScratch
 	return s
 }
 
+// Part gives what is of rows [lo, hi) and of one worker to that worker, for layers of shape h.
+func (s *AttentionScratch) Part(h *Heads, lo, hi, worker int) *AttentionScratch {
+	return &AttentionScratch{qkv: s.qkv[lo*h.width() : hi*h.width()], out: s.out.Part(lo, hi), scores: s.scores[worker : worker+1]}
+}
+
 // Forward computes this worker's columns of the output projection: y[r*ldy+n], n in [lo, hi). in holds the rows ready for Q, K and V. K and V of every row are written to page
 // Pages[block] before any row attends, so rows of one call see each other. Barriers inside; one must follow.
 //
@@ -69,6 +74,7 @@ func (a *Attention) Forward(w *par.Worker, h *Heads, s *AttentionScratch, rope *
 		for r := range rows {
 			a.place(h, s, rope, kv, places, block, r, g0, g1)
 		}
+		w.Meet() // who runs alone sees the keys and values of the others' rows
 		for r := 0; r < rows; {
 			r += h.attendRun(w, s, kv, places, block, r, g0, g1)
 		}

@@ -37,6 +37,15 @@ func NewMLPScratch(act Activation, rows, hidden, workers int) *MLPScratch {
 	return s
 }
 
+// Part gives rows [lo, hi) to a worker that runs alone.
+func (s *MLPScratch) Part(lo, hi int) *MLPScratch {
+	p := &MLPScratch{hidden: s.hidden, up: s.up[lo*s.hidden : hi*s.hidden], act: s.act.Part(lo, hi)}
+	if s.gate != nil {
+		p.gate = s.gate[lo*s.hidden : hi*s.hidden]
+	}
+	return p
+}
+
 // Reader gives the matrix that decides in which form the layer's input is prepared.
 func (m *MLP) Reader() *kernel.Matrix { return reader(m.Up.W, m.Gate.W, nil) }
 

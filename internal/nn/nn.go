@@ -5,6 +5,9 @@
 // called by all workers of one par.Pool.Run with the same arguments, does this worker's share and states in its comment what must lie between
 // its result and the next reader: a worker writes either whole rows (norms, rotations) or its own columns of every row (products), and never
 // the same place as another. The split of a product depends only on the weights, so a weight is always read by the same core.
+//
+// Many rows can also be split among the workers: each then runs the layers alone (par.Worker.Alone) over its own rows, with a Part of every scratch, and meets the others once an
+// attention layer.
 package nn
 
 import (
@@ -50,6 +53,9 @@ func NewActs(rows, k, workers int) *Acts {
 	}
 	return a
 }
+
+// Part gives rows [lo, hi) of the shared set to a worker that runs alone.
+func (a *Acts) Part(lo, hi int) *Acts { return &Acts{shared: a.shared.Part(lo, hi)} }
 
 // Row gives shared row r, for layers that write it directly before Gather.
 func (a *Acts) Row(r int) []float32 { return a.shared.F32(r) }

@@ -33,6 +33,8 @@ type Worker struct {
 	phase  uint32        // barriers passed, this worker's own copy
 	waited time.Duration // at barriers of this Run, short waits left out
 	fault  *Panic        // what the function panicked with, read by worker 0 after done
+	alone  *Worker       // see Alone
+	member *Worker       // of whom this is the Alone, nil for the workers of the pool
 
 	_      [64]byte      // what others poll has cache lines of its own
 	at     atomic.Uint32 // barriers reached
@@ -71,6 +73,7 @@ func New(n int) *Pool {
 		w := &p.workers[i]
 		w.ID, w.N, w.pool = i, len(p.workers), p
 		w.wake = make(chan struct{}, 1)
+		w.alone = &Worker{N: 1, pool: p, member: w}
 		if i > 0 {
 			p.gone.Add(1)
 			go w.loop()
@@ -206,12 +209,26 @@ func (w *Worker) finish(gen uint32) {
 // Barrier waits until every worker of the Run has called it; what was written before is visible to all after. All workers must pass the same number of
 // barriers: one that returns while others wait for it makes Run panic.
 func (w *Worker) Barrier() {
+	if w.N == 1 {
+		return
+	}
 	w.phase++
 	w.at.Store(w.phase)
 	for i := range w.pool.workers[:w.N] {
 		if other := &w.pool.workers[i]; other != w && int32(other.at.Load()-w.phase) < 0 {
 			w.meet(other)
 		}
+	}
+}
+
+// Alone gives a worker that shares nothing: it is worker 0 of 1, so that Split gives it everything and Barrier returns at once. Where each worker has rows of its own, a
+// layer runs on it as on a pool of one; Meet is for the places where it needs what the others have.
+func (w *Worker) Alone() *Worker { return w.alone }
+
+// Meet is a Barrier of the Run for workers that run alone, and nothing for the others, which work on the same rows and have met already.
+func (w *Worker) Meet() {
+	if w.member != nil {
+		w.member.Barrier()
 	}
 }
 
