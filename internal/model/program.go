@@ -9,13 +9,27 @@ import (
 // This file is what one worker does during a call. Every worker runs the same program: over the same rows, meeting the others at the barriers (see package nn for who writes what
 // between them), or, where rows are many, over rows of its own, meeting the others once a block.
 
-// ownRows is the least number of rows of a worker for which it takes them through the layers alone. Barriers and uneven shares between them then cost nothing, and every worker
-// reads all weights: few rows could not be computed as fast as memory gives them.
-const ownRows = 16
+// ownRows gives the least number of rows of a worker for which it takes them through the layers alone. That spares barriers and uneven shares between them, but every worker
+// then reads all weights of the layers: few rows pay only where these come from a cache, many always.
+func (m *Model) ownRows() int {
+	bytes := m.Bytes()
+	for _, w := range []*kernel.Matrix{m.W.Embed, m.W.Positions, m.W.Head} {
+		if w != nil {
+			bytes -= int64(w.Bytes())
+		}
+	}
+	switch {
+	case bytes <= 4<<20:
+		return 1
+	case bytes <= 12<<20:
+		return 2
+	}
+	return 8
+}
 
 // share gives the part of rows [lo, hi) of the call that this worker takes through the layers, and how: with all others, or alone. What follows a tile must begin with Meet.
 func (s *Scratch) share(w *par.Worker, lo, hi int) (as *par.Worker, d *desk, from, to int) {
-	if w.N == 1 || w.N != len(s.parts) || hi-lo < ownRows*w.N {
+	if w.N == 1 || w.N != len(s.parts) || hi-lo < s.ownRows*w.N {
 		return w, &s.all, lo, hi
 	}
 	from, to = w.Split(hi - lo)

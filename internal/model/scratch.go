@@ -43,6 +43,8 @@ type Scratch struct {
 	all   desk   // [tile] rows, for workers that share them
 	parts []desk // [worker] the same memory by rows, for workers that have rows of their own
 
+	ownRows int // least rows of a worker that has its own
+
 	watch                 watch
 	rows                  []Row   // of the running call
 	want, wantIn          []int32 // rows of the last Leave that want logits: in the call, in their tile
@@ -138,6 +140,7 @@ func (s *Scratch) allocate() {
 	for i := range s.ident {
 		s.ident[i] = int32(i)
 	}
+	s.ownRows = s.m.ownRows()
 	s.all = desk{acts: nn.NewActs(t, sp.Dim, s.o.Threads), y: make([]float32, t*sp.Dim)}
 	if sp.Injection == InjectConcat {
 		s.all.joined = nn.NewActs(t, 2*sp.Dim, s.o.Threads)
