@@ -44,16 +44,16 @@ type KVRow struct {
 	PerToken float64 `json:"ms_per_token"`
 }
 
-// opened loads a model of a file.
-func opened(path string) (*model.Model, error) {
+// opened loads a model of a file, which it closes, and says in what format its weights are.
+func opened(path string) (*model.Model, string, error) {
 	f, err := tensorfile.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer f.Close()
 	var m *model.Model
 	err = f.Guard(func() (err error) { m, err = arch.Load(f); return err })
-	return m, err
+	return m, arch.InfoOf(f).Quant, err
 }
 
 // Cache decodes with a looped model and one of untied layers, in turn.
@@ -61,7 +61,7 @@ func Cache(ctx context.Context, looped, untied string, threads, tokens int) (*Ca
 	var beds [2]*bed
 	r := &CacheRow{}
 	for i, path := range [...]string{looped, untied} {
-		m, err := opened(path)
+		m, _, err := opened(path)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func Cache(ctx context.Context, looped, untied string, threads, tokens int) (*Ca
 
 // Mixed answers 16 requests of 2 to 16 loops, two of each even number: all together, one depth after the other, and one after another.
 func Mixed(ctx context.Context, path string, threads, tokens int) (*MixedRow, error) {
-	m, err := opened(path)
+	m, _, err := opened(path)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (w *weighing) Finish(n int, why engine.Why, st engine.Stats) {
 
 // Policies decodes after a long prompt with each way of sharing K/V between the loops and each format.
 func Policies(ctx context.Context, path string, threads, context_, tokens int, types []kernel.Type) ([]KVRow, error) {
-	m, err := opened(path)
+	m, _, err := opened(path)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +259,7 @@ func (r *DepthReport) Markdown() string {
 			for i := 0; i+4 < len(m.Modes); i += 5 {
 				row := m.Modes[i : i+5]
 				add("| %s | %s | %d | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %d / %d |\n", size(m.Core), m.Quant, m.Loops, row[0].Accept, row[0].PerToken.Median,
-					row[1].OverPlain, row[2].OverPlain, row[3].OverPlain, row[4].OverPlain, m.Peak>>20, m.Estimate>>20)
+					row[1].OverPlain, row[2].OverPlain, row[3].OverPlain, row[4].OverPlain, (m.Peak-m.Before)>>20, m.Estimate>>20)
 			}
 		}
 		add("\n")

@@ -6,17 +6,15 @@ import (
 	"io"
 	"math"
 	"path/filepath"
-	"runtime"
+	"runtime/debug"
 	"text/tabwriter"
 	"time"
 
-	"tinyloop/internal/arch"
 	"tinyloop/internal/engine"
 	"tinyloop/internal/fault"
 	"tinyloop/internal/kernel"
 	"tinyloop/internal/model"
 	"tinyloop/internal/sample"
-	"tinyloop/internal/tensorfile"
 )
 
 // ModesOptions say what Modes measures.
@@ -65,9 +63,11 @@ type ModesReport struct {
 	Threads int        `json:"threads"`
 	Turns   []TurnCost `json:"turns"`
 	Modes   []ModeRow  `json:"modes"`
-	// Memory: what the model and its scratch were reckoned to take, and the process's most; 0 where the system does not say.
+	// Memory: what the model, its scratch and its KV pages were reckoned to take; the process's most from before the load on, without the file's map, which
+	// is gone then; and what the process had before. 0 where the system does not say.
 	Estimate int64 `json:"estimate_bytes"`
 	Peak     int64 `json:"peak_rss"`
+	Before   int64 `json:"rss_before"`
 }
 
 // steered runs a model in full and then decides which token its logits favour: a fixed one at full depth, and on the way the same one for a given
@@ -102,15 +102,11 @@ func Modes(ctx context.Context, o ModesOptions) (*ModesReport, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	f, err := tensorfile.Open(o.Path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	runtime.GC()
+	debug.FreeOSMemory() // what was measured before must not count
 	resetPeak()
-	var m *model.Model
-	if err := f.Guard(func() (err error) { m, err = arch.Load(f); return err }); err != nil {
+	before := peakRSS()
+	m, quant, err := opened(o.Path)
+	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
@@ -133,11 +129,11 @@ func Modes(ctx context.Context, o ModesOptions) (*ModesReport, error) {
 		return nil, err
 	}
 	defer s.Close()
-	r := &ModesReport{File: o.Path, Quant: arch.InfoOf(f).Quant, Core: readPerToken(m, 2) - readPerToken(m, 1), Loops: o.Loops, Draft: o.Draft, Threads: o.Threads}
+	r := &ModesReport{File: o.Path, Quant: quant, Before: before, Core: readPerToken(m, 2) - readPerToken(m, 1), Loops: o.Loops, Draft: o.Draft, Threads: o.Threads}
 	o.Progress("the cost of a turn")
 	r.turns(m, s, &o)
 	err = r.modes(ctx, s, &o)
-	r.Estimate, r.Peak = m.Bytes()+m.Spec.ScratchBytes(so), peakRSS()
+	r.Estimate, r.Peak = m.Bytes()+m.Spec.ScratchBytes(so)+s.KVBytes(), peakRSS()
 	return r, err
 }
 

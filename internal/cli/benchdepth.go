@@ -200,7 +200,7 @@ func (r *depthRun) mixed() error {
 
 func (r *depthRun) kv() error {
 	return r.with(8, 4, 8, "q8_0", func(path string) (err error) {
-		r.report.KV, err = bench.Policies(r.ctx, path, r.Threads, 512, 24, []kernel.Type{kernel.F32, kernel.F16})
+		r.report.KV, err = bench.Policies(r.ctx, path, r.Threads, 512, 24, []kernel.Type{kernel.F32, kernel.F16, kernel.Q8_0})
 		return err
 	})
 }

@@ -21,14 +21,17 @@ type BenchModesCmd struct {
 	Threads int       `help:"Compute threads." default:"2"`
 	Tokens  int       `help:"Tokens of one answer." default:"64"`
 	Rounds  int       `help:"Answers of each mode, in turn." default:"5"`
-	KVDtype string    `name:"kv-dtype" help:"Number format of the KV cache: f32 or f16." enum:"f32,f16" default:"f32"`
+	KVDtype string    `name:"kv-dtype" help:"Number format of the KV cache: f32, f16 or q8." enum:"f32,f16,q8" default:"f32"`
 	JSON    bool      `name:"json" help:"Print JSON instead of the tables."`
 	Quiet   bool      `short:"q" help:"Do not say what is being measured."`
 }
 
 // Run measures and prints.
 func (c *BenchModesCmd) Run(io_ *IO) error {
-	kv, _ := kernel.ParseType(c.KVDtype)
+	kv, err := kernel.ParseKVType(c.KVDtype)
+	if err != nil {
+		return err
+	}
 	o := bench.ModesOptions{Path: c.File, Loops: c.Loops, Draft: c.Draft, Accept: c.Accept, Threads: c.Threads, Tokens: c.Tokens, Rounds: c.Rounds, KVType: kv}
 	progress, done := io_.measuring(c.Quiet)
 	o.Progress = progress
