@@ -30,6 +30,7 @@ type root struct {
 	Import    ImportCmd    `cmd:"" help:"Take a model back that export wrote, with the weights it has now."`
 	Bench     BenchGroup   `cmd:"" help:"Measure a model's speed and memory, and the machine's limits beside them."`
 	Sweep     SweepCmd     `cmd:"" help:"Show what each number of loops is worth on a text: loss, agreement, time."`
+	Ways      WaysCmd      `cmd:"" help:"Show what leaving early, fewer loops and shared keys and values cost in right answers."`
 	Calibrate CalibrateCmd `cmd:"" help:"Measure how often each depth agrees with the full one and what early exits are worth, and write it into the file."`
 	Eval      EvalCmd      `cmd:"" help:"Measure how good a model is: exact answers, bits per byte, loss, at each number of loops."`
 	Data      DataCmd      `cmd:"" help:"Make and prepare training text."`

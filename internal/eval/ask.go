@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"tinyloop/internal/fault"
 	"tinyloop/internal/gen"
 	"tinyloop/internal/tok"
 )
@@ -63,24 +62,11 @@ func (e *exam) ask(ctx context.Context, loops, par int, tick func()) ([]reply, e
 
 // complete gives the most probable continuation of ids.
 func (s *Subject) complete(ctx context.Context, ids []tok.ID, room, loops int) (string, error) {
-	greedy, seed := 0.0, uint64(0)
-	st, err := s.Gen.Generate(ctx, &gen.Request{PromptIDs: ids, MaxTokens: &room, Loops: &loops, Temperature: &greedy, Seed: &seed})
+	a, err := s.answer(ctx, &gen.Request{PromptIDs: ids, MaxTokens: &room, Loops: &loops})
 	if err != nil {
 		return "", err
 	}
-	defer st.Close()
-	answers, err := gen.Fold(context.WithoutCancel(ctx), st) // which ends with ctx by itself
-	if err != nil {
-		return "", err
-	}
-	switch a := answers[0]; a.Finish {
-	case gen.FinishCancel:
-		return "", fault.New(fault.Canceled, "", "interrupted")
-	case gen.FinishTimeout:
-		return "", fault.New(fault.Timeout, "timeout", "an answer took longer than the time limit of a request")
-	default:
-		return a.Text, nil
-	}
+	return a.Text, nil
 }
 
 // pool is whose answers may stand for each other: of a set, a family and a language, of one difficulty or, with −1, of all.
