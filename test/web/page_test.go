@@ -194,7 +194,7 @@ func TestSettings(t *testing.T) {
 func TestExamples(t *testing.T) {
 	s := serve(t, servetest.Options{})
 	p := open(t, s.URL, look{})
-	for _, q := range []string{"Qui est Passepartout ?", "Qui est Fix ?", "Quelle est la capitale de l'Espagne ?", "Capital of France?", "Hi", "Count to 5."} {
+	for _, q := range []string{"Qui est Passepartout ?", "Qui est Fix ?", "Quelle est la capitale de l'Espagne ?", "Capital of France?", "Hi", "Count to 5.", "Mia is with Tom. Tom is with Zoe. Zoe is in Oslo. Where is Mia?"} {
 		p.press(q)
 		p.wait(`q => document.querySelector('.question')?.innerText.includes(q)`, q)
 		p.answered()

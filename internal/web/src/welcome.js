@@ -4,7 +4,8 @@ import { ask, model, refresh, trouble } from './talk.js';
 import { size, text } from './text.js';
 import { html } from './view.js';
 
-const questions = ['Qui est Passepartout ?', 'Qui est Fix ?', "Quelle est la capitale de l'Espagne ?", 'Capital of France?', 'Count to 5.', 'Hi'];
+const questions = ['Qui est Passepartout ?', 'Qui est Fix ?', "Quelle est la capitale de l'Espagne ?", 'Capital of France?', 'Count to 5.', 'Hi',
+  'Mia is with Tom. Tom is with Zoe. Zoe is in Oslo. Where is Mia?'];
 const beginnings = ['The meaning of life is', 'Once upon a time'];
 
 export function Welcome() {
