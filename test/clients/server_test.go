@@ -21,6 +21,9 @@ var base string
 
 const model = "../../../shared/data/stories260K/stories260K-f32.gguf"
 
+// inside is the model of the program, which has a chat template with tools. It is served as "inside" beside the other.
+const inside = "../../internal/embedded/model/tl.tinyloop"
+
 func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
@@ -40,7 +43,7 @@ func run(m *testing.M) int {
 	if out, err := build.CombinedOutput(); err != nil {
 		panic(fmt.Sprintf("%v\n%s", err, out))
 	}
-	server := exec.Command(bin, "serve", "--addr", "127.0.0.1:0", "--model", model)
+	server := exec.Command(bin, "serve", "--addr", "127.0.0.1:0", "--model", model, "--model", "inside="+inside)
 	out, err := server.StdoutPipe()
 	if err != nil {
 		panic(err)

@@ -41,6 +41,33 @@ for await (const c of await client.chat.completions.create({ ...params, max_toke
 }
 assert.equal((await client.chat.completions.create(params)).choices[0].message.content, answer);
 
+// Tools: a call, whole and with the stream helper, and the answer to its result.
+const tools = [{ type: "function", function: { name: "get_weather", strict: true, parameters: {
+  type: "object", properties: { city: { type: "string" } }, required: ["city"], additionalProperties: false } } }];
+const question = { model: "inside", temperature: 0, max_tokens: 80, tools, tool_choice: "required", parallel_tool_calls: false,
+  messages: [{ role: "user", content: "What is the weather in Rome?" }] };
+const called = (await client.chat.completions.create(question)).choices[0];
+assert.equal(called.finish_reason, "tool_calls");
+assert.equal(called.message.content, null);
+const call = called.message.tool_calls[0];
+assert.equal(call.function.name, "get_weather");
+assert.equal(typeof JSON.parse(call.function.arguments).city, "string");
+const streamed = await client.chat.completions.stream(question).finalChatCompletion();
+assert.equal(streamed.choices[0].message.tool_calls[0].function.arguments, call.function.arguments);
+assert.equal(streamed.choices[0].finish_reason, "tool_calls");
+const told = await client.chat.completions.create({ ...question, tool_choice: "auto",
+  messages: [...question.messages, called.message, { role: "tool", tool_call_id: call.id, content: '{"sky":"sunny","degrees":14}' }] });
+assert.ok(told.choices[0].message.content || told.choices[0].message.tool_calls);
+
+// JSON: whatever the dice say, it parses and obeys.
+for (let seed = 0; seed < 5; seed++) {
+  const res = await client.chat.completions.create({ model: "inside", seed, max_tokens: 80, messages: question.messages,
+    response_format: { type: "json_schema", json_schema: { name: "a", strict: true, schema: {
+      type: "object", properties: { city: { enum: ["Rome", "Paris"] }, degrees: { type: "integer" } }, required: ["city", "degrees"], additionalProperties: false } } } });
+  const got = JSON.parse(res.choices[0].message.content);
+  assert.ok(["Rome", "Paris"].includes(got.city) && Number.isInteger(got.degrees), res.choices[0].message.content);
+}
+
 // Errors keep their message and are not tried again.
 await assert.rejects(client.chat.completions.create({ ...params, top_p: 7 }), (e) => e.status === 422 && /top_p/.test(e.message) && e.param === "top_p");
 await assert.rejects(client.chat.completions.create({ ...params, model: "nope" }), (e) => e.status === 404 && /nope/.test(e.message));
