@@ -28,7 +28,9 @@ type Tool struct {
 	Value  any    // as the template shows it: an ordered value of package chat
 	Schema []byte // of its arguments; nil = any object
 	Field  string // name of the schema in errors
-	Strict bool   // its arguments obey the schema also where the model is free to call or not
+	// Strict: a call that the model makes of its own accord is held to the schema, which must be understood. Nil: it is held to what is understood of
+	// it. False: it is read as the model writes it, and is text where it is no call. A call that is required is always held to the schema.
+	Strict *bool
 }
 
 // ToolUse says whether functions are called.
@@ -69,19 +71,29 @@ func (g *Generator) checkForm(r *Request, p *plan) error {
 		return fault.New(fault.Invalid, "tool_choice", "tool_choice asks for a call, but there are no tools")
 	}
 	var rule grammar.Rule
+	must := false
 	if r.Format != nil && r.ToolUse != ToolsRequired {
-		rule.Format = &grammar.Format{Schema: r.Format.Schema, Field: r.Format.Field}
+		rule.Format, must = &grammar.Format{Schema: r.Format.Schema, Field: r.Format.Field}, true
 	}
 	if len(r.Tools) > 0 && r.ToolUse != ToolsNone {
-		calls, err := g.calls(r, p)
+		hold, err := g.calls(r, p, &rule)
 		if err != nil {
 			return err
 		}
-		rule.Calls = calls
+		must = must || hold
 	}
 	if rule.Format == nil && rule.Calls == nil {
 		return nil
 	}
+	err := g.compile(r, p, &rule)
+	if !must {
+		return nil // then calls are read as they come
+	}
+	return err
+}
+
+// compile finds the matcher of a rule.
+func (g *Generator) compile(r *Request, p *plan, rule *grammar.Rule) (err error) {
 	field := "response_format"
 	if rule.Format == nil {
 		field = "tools"
@@ -89,47 +101,60 @@ func (g *Generator) checkForm(r *Request, p *plan) error {
 	if len(p.stops) == 0 {
 		return fault.New(fault.Invalid, field, "%s needs a token that ends the answer: this model has none, or ignore_eos takes it away", field)
 	}
-	var err error
-	p.form.matcher, err = g.matchers.get(&rule, field)
+	p.form.matcher, err = g.matchers.get(rule, field)
 	return err
 }
 
-// calls says how functions are called; nil means that nothing is masked on their account.
-func (g *Generator) calls(r *Request, p *plan) (*grammar.Calls, error) {
-	marks, err := g.tmpl.Marks()
-	if err != nil {
-		return nil, err
+// calls says how functions are called. hold says that the answer must be held to it; otherwise it is where that can be done.
+func (g *Generator) calls(r *Request, p *plan, rule *grammar.Rule) (hold bool, err error) {
+	if p.form.marks, err = g.tmpl.Marks(); err != nil {
+		return false, err
 	}
-	p.form.marks, p.form.most = marks, maxCalls
-	if r.OneCall {
+	if p.form.most = maxCalls; r.OneCall {
 		p.form.most = 1
 	}
-	c := &grammar.Calls{Open: marks.Open, Close: marks.Close, Most: p.form.most, Free: r.ToolUse == ToolsAuto && r.Format == nil}
-	strict := r.ToolUse == ToolsRequired
+	hold = r.ToolUse == ToolsRequired
+	free := r.Format == nil && !hold
+	c := &grammar.Calls{Open: p.form.marks.Open, Close: p.form.marks.Close, Most: p.form.most, Free: r.ToolUse == ToolsAuto && r.Format == nil}
 	for _, t := range r.Tools {
 		if r.Callable != nil && !slices.Contains(r.Callable, t.Name) {
 			continue
 		}
-		f := grammar.Function{Name: t.Name, Field: t.Field}
-		if t.Strict || r.ToolUse == ToolsRequired {
-			f.Schema = t.Schema
+		f := grammar.Function{Name: t.Name, Field: t.Field, Schema: t.Schema}
+		switch {
+		case r.ToolUse == ToolsRequired:
+		case t.Strict == nil:
+			free = false
+			if !understood(t) {
+				f.Schema = nil
+			}
+		case *t.Strict:
+			hold, free = true, false
+		default:
+			f.Schema = nil
 		}
-		strict = strict || t.Strict
 		p.form.names = append(p.form.names, t.Name)
 		c.Functions = append(c.Functions, f)
 	}
 	for _, name := range r.Callable {
 		if !slices.Contains(p.form.names, name) {
-			return nil, fault.New(fault.Invalid, "tool_choice", "tool_choice names %q, which is none of the tools", fault.Clip(name, 64))
+			return false, fault.New(fault.Invalid, "tool_choice", "tool_choice names %q, which is none of the tools", fault.Clip(name, 64))
 		}
 	}
 	if len(c.Functions) == 0 {
-		return nil, fault.New(fault.Invalid, "tool_choice", "tool_choice allows no tool")
+		return false, fault.New(fault.Invalid, "tool_choice", "tool_choice allows no tool")
 	}
-	if !strict && r.Format == nil {
-		return nil, nil
+	if !free {
+		rule.Calls = c
 	}
-	return c, nil
+	return hold, nil
+}
+
+// understood says whether the arguments of a tool can be held to its schema.
+func understood(t Tool) bool {
+	one := grammar.Calls{Functions: []grammar.Function{{Name: t.Name, Schema: t.Schema, Field: t.Field}}, Open: "<", Most: 1}
+	_, err := grammar.Compile(grammar.Rule{Calls: &one})
+	return err == nil
 }
 
 // offered gives the functions that the template shows.

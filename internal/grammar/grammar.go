@@ -86,6 +86,13 @@ func Compile(r Rule) (*Grammar, error) {
 			return nil, fault.New(fault.Invalid, s.field, "%s describes no value that is nested at most %d deep", s.field, maxFrames-reserved)
 		}
 	}
+	for _, a := range c.arguments {
+		for _, n := range c.g.leaves(a.root) {
+			if k := c.g.nodes[n].kind; k != object && k != mapping {
+				return nil, fault.New(fault.Invalid, a.field, "%s must describe an object: arguments have names", a.field)
+			}
+		}
+	}
 	return c.g, nil
 }
 

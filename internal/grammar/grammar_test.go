@@ -253,9 +253,18 @@ func TestFreeText(t *testing.T) {
 	}
 	w := m.Walk([]int32{stop})
 	for id := range int32(v.size) {
-		allowed := w.Mask(nil)[id/64]>>(id%64)&1 == 1
-		if !allowed {
+		if mask := w.Mask(nil); mask != nil && mask[id/64]>>(id%64)&1 == 0 {
 			t.Errorf("token %q is not allowed at the start of a free text", v.bytes(id))
+		}
+	}
+}
+
+// Arguments have names: a schema of anything but objects is refused.
+func TestArgumentsAreObjects(t *testing.T) {
+	for src, ok := range map[string]bool{`{"type":"string"}`: false, `{"type":["object","null"]}`: false, `{}`: false, `{"properties":{"a":{}}}`: true, `{"$defs":{"x":{"type":"object"}},"$ref":"#/$defs/x"}`: true} {
+		_, err := Compile(Rule{Calls: &Calls{Functions: []Function{{Name: "f", Schema: []byte(src), Field: "p"}}, Open: "<", Most: 1}})
+		if (err == nil) != ok || err != nil && (fault.Of(err) != fault.Invalid || fault.As(err).Field != "p") {
+			t.Errorf("%s: %v", src, err)
 		}
 	}
 }

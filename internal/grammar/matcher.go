@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"slices"
 	"sync"
 )
@@ -14,31 +15,64 @@ type Matcher struct {
 	g *Grammar
 	v *Vocabulary
 
+	marked   trie     // with a free text: the tokens that can complete its mark
+	unmarked []uint64 // the ids that cannot
+
 	mu     sync.Mutex
-	masks  map[string][]uint64 // by state
+	masks  map[string]mask // by state
 	key    []byte
 	levels []State
 }
 
-// NewMatcher joins g and v.
-func NewMatcher(g *Grammar, v *Vocabulary) *Matcher {
-	return &Matcher{g: g, v: v, masks: map[string][]uint64{}}
+// mask is the tokens that may follow a state, without those that end an answer.
+type mask struct {
+	bits []uint64
+	all  bool // every id
 }
 
-// mask gives the tokens that may follow, without those that end an answer. It must not be changed.
-func (m *Matcher) mask(s *State) []uint64 {
+// NewMatcher joins g and v.
+func NewMatcher(g *Grammar, v *Vocabulary) *Matcher {
+	m := &Matcher{g: g, v: v, masks: map[string]mask{}}
+	for i := range g.nodes {
+		if n := &g.nodes[i]; n.kind == free {
+			mark := n.texts[0]
+			m.split(v.with(mark[len(mark)-1]))
+		}
+	}
+	return m
+}
+
+// split sets apart the ids that can complete the mark of a free text.
+func (m *Matcher) split(ids []int32) {
+	m.unmarked = make([]uint64, (m.v.size+63)/64)
+	for id := range m.v.size {
+		m.unmarked[id/64] |= 1 << (id % 64)
+	}
+	for _, id := range ids {
+		m.unmarked[id/64] &^= 1 << (id % 64)
+	}
+	m.marked = m.v.plant(ids)
+}
+
+// mask finds or computes the mask of a state. Its bits must not be changed.
+func (m *Matcher) mask(s *State) mask {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.key = m.v.label(m.key[:0], m.g, s)
-	if mask, ok := m.masks[string(m.key)]; ok {
-		return mask
+	if known, ok := m.masks[string(m.key)]; ok {
+		return known
 	}
-	mask := m.compute(s)
-	if (len(m.masks)+1)*len(mask)*8 > maxMasks {
+	out := mask{bits: m.compute(s)}
+	set := 0
+	for _, w := range out.bits {
+		set += bits.OnesCount64(w)
+	}
+	out.all = set == m.v.size
+	if (len(m.masks)+1)*len(out.bits)*8 > maxMasks {
 		clear(m.masks)
 	}
-	m.masks[string(m.key)] = mask
-	return mask
+	m.masks[string(m.key)] = out
+	return out
 }
 
 func (m *Matcher) compute(s *State) []uint64 {
@@ -49,7 +83,8 @@ func (m *Matcher) compute(s *State) []uint64 {
 		copy(mask, m.v.body)
 		t = &m.v.quoted
 	case m.g.unbound(s):
-		copy(mask, m.v.none)
+		copy(mask, m.unmarked)
+		t = &m.marked
 	}
 	if len(m.levels) == 0 {
 		m.levels = make([]State, 1, m.v.longest+1)
@@ -111,19 +146,22 @@ func (m *Matcher) Walk(stops []int32) *Walker {
 	return w
 }
 
-// Mask gives the ids that may follow output: those that go on with it, and the stops exactly where it may end. Nil means all: behind a stop
-// nothing is asked for.
+// Mask gives the ids that may follow output: those that go on with it, and the stops exactly where it may end. Nil means all: in a free text, and
+// behind a stop, where nothing is asked for.
 func (w *Walker) Mask(output []int32) []uint64 {
 	w.follow(output)
 	s := w.state()
 	if s.Dead() {
 		return nil
 	}
-	mask := w.m.mask(s)
-	if !w.m.g.Done(s) || len(w.stops) == 0 {
-		return mask
+	known := w.m.mask(s)
+	switch {
+	case !w.m.g.Done(s) || len(w.stops) == 0:
+		return known.bits
+	case known.all:
+		return nil
 	}
-	copy(w.mask, mask)
+	copy(w.mask, known.bits)
 	for _, id := range w.stops {
 		if id >= 0 && int(id) < w.m.v.size {
 			w.mask[id/64] |= 1 << (id % 64)

@@ -12,12 +12,13 @@ import (
 
 // compiler turns rules and schemas into nodes.
 type compiler struct {
-	g       *Grammar
-	schemas []schema
-	bytes   int // of schemas so far
-	field   string
-	any     int32
-	objects int32
+	g         *Grammar
+	schemas   []schema
+	arguments []argument
+	bytes     int // of schemas so far
+	field     string
+	any       int32
+	objects   int32
 }
 
 // schema is one that is being compiled, or was.
@@ -26,6 +27,12 @@ type schema struct {
 	top   *value
 	known map[*value]int32 // nodes of the places compiled so far
 	root  int32
+}
+
+// argument is a schema of arguments, which are objects.
+type argument struct {
+	root  int32
+	field string
 }
 
 const keyNode int32 = 0 // any string, as a key
@@ -77,6 +84,7 @@ func (c *compiler) calls(r *Calls) (int32, error) {
 		if err != nil {
 			return 0, err
 		}
+		c.arguments = append(c.arguments, argument{args, f.Field})
 		name, err := c.add(node{kind: literal, texts: []string{quote(f.Name)}})
 		if err != nil {
 			return 0, err

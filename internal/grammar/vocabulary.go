@@ -10,11 +10,10 @@ import (
 // Vocabulary is a model's tokens as bytes, laid out for walking from a state. It is immutable and safe for concurrent use.
 type Vocabulary struct {
 	size    int
-	bytes   func(id int32) []byte
+	texts   [][]byte
 	all     trie
 	quoted  trie     // the tokens that hold a quote
 	body    []uint64 // tokens that go on within a string, wherever it stands
-	none    []uint64 // ids without bytes
 	longest int
 }
 
@@ -35,37 +34,52 @@ type branch struct {
 // NewVocabulary lays out size tokens; bytes gives what a token stands for, nil for one without a text. It is refused when a byte that JSON may need
 // is no token of its own.
 func NewVocabulary(size int, text func(id int32) []byte) (*Vocabulary, error) {
-	v := &Vocabulary{size: size, bytes: text, none: make([]uint64, (size+63)/64)}
+	v := &Vocabulary{size: size, texts: make([][]byte, size)}
 	var have [256]bool
-	var ids, quoted []int32
+	var ids []int32
 	for id := range int32(size) {
 		b := text(id)
 		if len(b) == 0 || len(b) > 1<<15 {
-			v.none[id/64] |= 1 << (id % 64)
 			continue
 		}
+		v.texts[id] = b
 		if len(b) == 1 {
 			have[b[0]] = true
 		}
 		v.longest = max(v.longest, len(b))
 		ids = append(ids, id)
-		if bytes.IndexByte(b, '"') >= 0 {
-			quoted = append(quoted, id)
-		}
 	}
 	for b := range 256 {
 		if needed := b >= 0x20 && b < 0x7F || b >= 0x80 && b <= 0xBF || b >= 0xC2 && b <= 0xF4; needed && !have[b] {
 			return nil, fault.New(fault.Unsupported, "", "the vocabulary of this model has no token for the byte %#02x, so its answers cannot be held to a form", b)
 		}
 	}
-	v.all, v.quoted = v.plant(ids), v.plant(quoted)
+	v.all, v.quoted = v.plant(ids), v.plant(v.with('"'))
 	v.body = v.withinText()
 	return v, nil
 }
 
+// bytes are what a token stands for, nil for one without a text.
+func (v *Vocabulary) bytes(id int32) []byte { return v.texts[id] }
+
+// with lists the tokens that hold a byte.
+func (v *Vocabulary) with(b byte) (ids []int32) {
+	for id, text := range v.texts {
+		if bytes.IndexByte(text, b) >= 0 {
+			ids = append(ids, int32(id))
+		}
+	}
+	return ids
+}
+
 // plant builds a trie.
 func (v *Vocabulary) plant(ids []int32) trie {
-	slices.SortStableFunc(ids, func(a, b int32) int { return bytes.Compare(v.bytes(a), v.bytes(b)) })
+	slices.SortFunc(ids, func(a, b int32) int {
+		if c := bytes.Compare(v.texts[a], v.texts[b]); c != 0 {
+			return c
+		}
+		return int(a - b)
+	})
 	t := trie{ids: ids}
 	var open []int32 // the nodes from the root to the latest one
 	shut := func(depth int) {

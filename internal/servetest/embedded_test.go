@@ -108,7 +108,7 @@ func TestTheModelInsideCallsTools(t *testing.T) {
 	h := inside(t)
 	tool := `{"type":"function","function":{"name":"get_weather","description":"Weather of a city","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}`
 	question := `{"role":"user","content":"What is the weather in Rome?"}`
-	for _, c := range []struct{ choice, strict string }{{"auto", "false"}, {"auto", "true"}, {"required", "false"}} {
+	for _, c := range []struct{ choice, strict string }{{"auto", "false"}, {"auto", "null"}, {"auto", "true"}, {"required", "false"}} {
 		offered := strings.Replace(tool, `"name"`, `"strict":`+c.strict+`,"name"`, 1)
 		r := wholeReply(t, inquire(t, h, `{"messages":[`+question+`],"temperature":0,"max_tokens":60,"parallel_tool_calls":false,"tool_choice":"`+c.choice+`","tools":[`+offered+`]}`), 0)
 		t.Logf("%s, strict %s: %s", c.choice, c.strict, r)

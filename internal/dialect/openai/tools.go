@@ -85,7 +85,10 @@ func readFunction(v dialect.Value) (t gen.Tool, name dialect.Value) {
 			t.Schema = nil
 		}
 	}
-	t.Strict = o.Flag("strict", false)
+	if s := o.Get("strict"); s.Present() {
+		yes := s.Bool()
+		t.Strict = &yes
+	}
 	o.Skip("description")
 	o.Done()
 	t.Value = chat.Object{{Key: "type", Value: "function"}, {Key: "function", Value: shown(v)}}
