@@ -7,7 +7,7 @@ import (
 )
 
 // This file is what one worker does during a call. Every worker runs the same program: over the same rows, meeting the others at the barriers (see package nn for who writes what
-// between them), or, where rows are many, over rows of its own, meeting the others once a block.
+// between them), or, where rows are many, over rows of its own, meeting the others once a block if they have rows of the same sequence.
 
 // ownRows gives the least number of rows of a worker for which it takes them through the layers alone. That spares barriers and uneven shares between them, but every worker
 // then reads all weights of the layers: few rows pay only where these come from a cache, many always.
@@ -27,25 +27,43 @@ func (m *Model) ownRows() int {
 	return 8
 }
 
-// share gives the part of rows [lo, hi) of the call that this worker takes through the layers, and how: with all others, or alone. What follows a tile must begin with Meet.
+// share gives the part of rows [lo, hi) of the call that this worker takes through the layers, and how: with all others, or alone. In the latter case a barrier must follow.
 func (s *Scratch) share(w *par.Worker, lo, hi int) (as *par.Worker, d *desk, from, to int) {
 	if w.N == 1 || w.N != len(s.parts) || hi-lo < s.ownRows*w.N {
 		return w, &s.all, lo, hi
 	}
 	from, to = w.Split(hi - lo)
-	return w.Alone(), &s.parts[w.ID], lo + from, lo + to
+	return w.Alone(!s.apart(lo, hi)), &s.parts[w.ID], lo + from, lo + to
+}
+
+// apart says whether no two of rows [lo, hi) of the call belong to one sequence or to branches that write to each other's pages, so that no row reads what another one writes.
+func (s *Scratch) apart(lo, hi int) bool {
+	for i := lo; i < hi; i++ {
+		r := &s.rows[i]
+		if r.Also != nil || len(r.Pages) == 0 {
+			return false
+		}
+		for j := lo; j < i; j++ {
+			if &s.rows[j].Pages[0] == &r.Pages[0] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // enter is the program of one worker.
 func (s *Scratch) enter(w *par.Worker) {
 	for at := 0; at < len(s.rows); at += tile {
-		w, d, lo, hi := s.share(w, at, min(at+tile, len(s.rows)))
+		as, d, lo, hi := s.share(w, at, min(at+tile, len(s.rows)))
 		h := s.h.Rows(lo, hi)
-		s.embed(w, d, &h, s.rows[lo:hi])
-		w.Barrier()
-		s.blocks(w, d, s.m.W.Prelude, &h, s.places[lo:hi])
-		s.start(w, d, &h, lo, hi)
-		w.Meet()
+		s.embed(as, d, &h, s.rows[lo:hi])
+		as.Barrier()
+		s.blocks(as, d, s.m.W.Prelude, &h, s.places[lo:hi])
+		s.start(as, d, &h, lo, hi)
+		if as != w {
+			w.Barrier() // rows of the next tile may follow on these
+		}
 	}
 }
 
@@ -103,16 +121,18 @@ func (s *Scratch) start(w *par.Worker, d *desk, h *nn.Stream, lo, hi int) {
 // turn is the program of one worker.
 func (s *Scratch) turn(w *par.Worker) {
 	for at := 0; at < len(s.rows); at += tile {
-		w, d, lo, hi := s.share(w, at, min(at+tile, len(s.rows)))
+		as, d, lo, hi := s.share(w, at, min(at+tile, len(s.rows)))
 		h := s.h.Rows(lo, hi)
-		s.between(w, &h, s.rows[lo:hi])
-		s.inject(w, d, &h, lo, hi)
-		s.blocks(w, d, s.m.W.Core, &h, s.places[lo:hi])
+		s.between(as, &h, s.rows[lo:hi])
+		s.inject(as, d, &h, lo, hi)
+		s.blocks(as, d, s.m.W.Core, &h, s.places[lo:hi])
 		if s.m.Spec.LoopNorm == LoopNormOwn {
-			s.m.W.LoopNorm.InPlace(w, &h)
-			w.Barrier()
+			s.m.W.LoopNorm.InPlace(as, &h)
+			as.Barrier()
 		}
-		w.Meet()
+		if as != w {
+			w.Barrier() // rows of the next tile may follow on these
+		}
 	}
 }
 
@@ -163,7 +183,9 @@ func (s *Scratch) leave(w *par.Worker) {
 		as, d, from, to := s.share(w, lo, hi)
 		x := s.exits(as, d, s.ident[from:to], from-lo)
 		s.blocks(as, d, s.m.W.Coda, &x, s.places[from:to])
-		as.Meet()
+		if as != w {
+			w.Barrier()
+		}
 		n := 0
 		for done+n < len(s.want) && int(s.want[done+n]) < hi {
 			n++

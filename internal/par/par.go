@@ -35,6 +35,7 @@ type Worker struct {
 	fault  *Panic        // what the function panicked with, read by worker 0 after done
 	alone  *Worker       // see Alone
 	member *Worker       // of whom this is the Alone, nil for the workers of the pool
+	meets  bool          // of an Alone: Meet is a barrier
 
 	_      [64]byte      // what others poll has cache lines of its own
 	at     atomic.Uint32 // barriers reached
@@ -222,12 +223,15 @@ func (w *Worker) Barrier() {
 }
 
 // Alone gives a worker that shares nothing: it is worker 0 of 1, so that Split gives it everything and Barrier returns at once. Where each worker has rows of its own, a
-// layer runs on it as on a pool of one; Meet is for the places where it needs what the others have.
-func (w *Worker) Alone() *Worker { return w.alone }
+// layer runs on it as on a pool of one. With meets its Meet is a Barrier of the Run, for the places where rows need what other workers made of theirs.
+func (w *Worker) Alone(meets bool) *Worker {
+	w.alone.meets = meets
+	return w.alone
+}
 
-// Meet is a Barrier of the Run for workers that run alone, and nothing for the others, which work on the same rows and have met already.
+// Meet is a Barrier for workers that run alone but not independently, and nothing for the others: those have met already, since they work on the same rows.
 func (w *Worker) Meet() {
-	if w.member != nil {
+	if w.meets {
 		w.member.Barrier()
 	}
 }
