@@ -1,9 +1,11 @@
 package arch
 
 import (
+	"encoding/binary"
 	"io"
 	"slices"
 
+	"tinyloop/internal/kernel"
 	"tinyloop/internal/tensorfile"
 )
 
@@ -61,9 +63,15 @@ func exitsOf(m *tensorfile.Meta) []ExitPoint {
 	return out
 }
 
-// Calibrate writes the model of in, a .tinyloop file, to out with another calibration; everything else is the same bytes. out may be the file that in
-// was opened from: it is replaced whole or not at all.
-func Calibrate(in *tensorfile.File, out string, c Calibration) error {
+// Gate is the exit gate of a model: sigmoid(Weight . s + Bias) of a state s is the probability of leaving after its pass (Ouro, arXiv 2510.25741).
+type Gate struct {
+	Weight []float32 // [Dim]
+	Bias   float32
+}
+
+// Calibrate writes the model of in, a .tinyloop file, to out with another calibration and, unless gate is nil, another exit gate; everything else is the
+// same bytes. out may be the file that in was opened from: it is replaced whole or not at all.
+func Calibrate(in *tensorfile.File, out string, c Calibration, gate *Gate) error {
 	if a, _ := in.Meta.String("general.architecture"); a != "tinyloop" {
 		return unsupported("general.architecture", "a calibration is kept by .tinyloop files only: convert the model first")
 	}
@@ -72,6 +80,9 @@ func Calibrate(in *tensorfile.File, out string, c Calibration) error {
 	}
 	var meta []tensorfile.KV
 	old := []string{keyAgreement, keyExitRule, keyExitThreshold, keyExitLoops, keyExitAgreement}
+	if gate != nil {
+		old = append(old, keyHash, keyGate)
+	}
 	for _, kv := range in.Meta.KVs() {
 		if !slices.Contains(old, kv.Key) {
 			meta = append(meta, kv)
@@ -79,14 +90,38 @@ func Calibrate(in *tensorfile.File, out string, c Calibration) error {
 	}
 	var tensors []tensorfile.Source
 	for _, t := range in.Tensors() {
-		bytes := t.Data
-		if t.Panels != nil {
-			bytes = t.Panels
+		if gate != nil && (t.Name == gateWeight || t.Name == gateBias) {
+			continue
 		}
-		tensors = append(tensors, tensorfile.Source{Name: t.Name, Type: t.Type, Shape: t.Shape, WriteTo: func(w io.Writer) error {
-			_, err := w.Write(bytes)
+		tensors = append(tensors, stored(t.Name, t.Type, t.Shape, t.Stored()))
+	}
+	if gate != nil {
+		tensors = append(tensors, vector(gateWeight, gate.Weight), vector(gateBias, []float32{gate.Bias}))
+		sum, err := hash(tensors)
+		if err != nil {
 			return err
-		}})
+		}
+		meta = append(meta, tensorfile.KV{Key: keyGate, Value: true}, tensorfile.KV{Key: keyHash, Value: sum})
 	}
 	return tensorfile.Write(out, append(meta, c.keys()...), tensors)
+}
+
+// Names of the exit gate in a .tinyloop file: its tensors stand last, as in the order of model.Weights.Slots.
+const (
+	keyGate    = "tinyloop.exit_gate"
+	gateWeight = "exit_gate.weight"
+	gateBias   = "exit_gate.bias"
+)
+
+func stored(name string, typ kernel.Type, shape []int, bytes []byte) tensorfile.Source {
+	return tensorfile.Source{Name: name, Type: typ, Shape: shape, WriteTo: func(w io.Writer) error {
+		_, err := w.Write(bytes)
+		return err
+	}}
+}
+
+func vector(name string, v []float32) tensorfile.Source {
+	return tensorfile.Source{Name: name, Type: kernel.F32, Shape: []int{len(v)}, WriteTo: func(w io.Writer) error {
+		return binary.Write(w, binary.LittleEndian, v)
+	}}
 }

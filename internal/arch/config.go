@@ -180,6 +180,14 @@ func (c *config) off(key string, values ...any) {
 	c.refused(full, v)
 }
 
+// agrees refuses a key that says again, for other programs, what keys of ours say, and says something else.
+func (c *config) agrees(key string, want int, ours string) {
+	v, full, ok := c.get(key)
+	if n, isInt := c.meta.Uint(full); ok && (!isInt || n != uint64(want)) {
+		c.fail(invalid(full, "%s%s is %v, %s make it %d", c.where, full, clip(v), ours, want))
+	}
+}
+
 // ignore marks keys that say nothing about how the model is computed.
 func (c *config) ignore(keys ...string) {
 	for _, k := range keys {

@@ -153,10 +153,7 @@ func CheckHash(f *tensorfile.File) error {
 	}
 	var tensors []tensorfile.Source
 	for _, t := range f.Tensors() {
-		tensors = append(tensors, tensorfile.Source{Name: t.Name, Type: t.Type, Shape: t.Shape, WriteTo: func(w io.Writer) error {
-			_, err := w.Write(t.Stored())
-			return err
-		}})
+		tensors = append(tensors, stored(t.Name, t.Type, t.Shape, t.Stored()))
 	}
 	var have string
 	err := f.Guard(func() (err error) { have, err = hash(tensors); return err })

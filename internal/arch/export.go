@@ -3,7 +3,9 @@ package arch
 import (
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,8 +33,8 @@ func Export(in *tensorfile.File, dir string, o ExportOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return invalid("dir", "the folder %s cannot be made: %v", filepath.Base(dir), err)
+	if err := exportFolder(dir); err != nil {
+		return err
 	}
 	co := ConvertOptions{Type: &o.Type, Done: o.Done}
 	sources := make([]tensorfile.Source, len(slots))
@@ -42,10 +44,35 @@ func Export(in *tensorfile.File, dir string, o ExportOptions) error {
 	if err := tensorfile.WriteSafetensors(filepath.Join(dir, "model.safetensors"), carriedTexts(in), sources); err != nil {
 		return err
 	}
-	if err := WriteFile(filepath.Join(dir, "config.json"), hfTinyloopConfig(&m.spec)); err != nil {
+	if err := WriteFile(filepath.Join(dir, "modeling_tinyloop.py"), modeling); err != nil {
 		return err
 	}
-	return WriteFile(filepath.Join(dir, "modeling_tinyloop.py"), modeling)
+	return WriteFile(filepath.Join(dir, configName), hfTinyloopConfig(&m.spec))
+}
+
+const configName = "config.json"
+
+// exportFolder makes the folder and takes away the config.json of an earlier export, which is written last: a folder that has one is whole.
+func exportFolder(dir string) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return invalid("dir", "%s is a file, expected a folder to write into", filepath.Base(dir))
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return invalid("dir", "the folder %s cannot be made: %v", filepath.Base(dir), cause(err))
+	}
+	if err := os.Remove(filepath.Join(dir, configName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return invalid("dir", "the old %s of %s cannot be taken away: %v", configName, filepath.Base(dir), cause(err))
+	}
+	return nil
+}
+
+// cause is what the system says, without the path.
+func cause(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
 }
 
 // WriteFile writes a whole file at once, atomically.
@@ -88,9 +115,9 @@ func hfTinyloopConfig(s *model.Spec) []byte {
 // hfTinyloopSpec reads model_type "tinyloop", which Export writes.
 func hfTinyloopSpec(c *config, f *tensorfile.File) model.Spec {
 	s := tinyloopSpec(c, f)
-	c.off("hidden_size", s.Dim)
-	c.off("num_hidden_layers", s.Prelude+s.Core+s.Coda)
-	c.off("num_attention_heads", s.Block.Heads)
-	c.off("max_position_embeddings", s.Context)
+	c.agrees("hidden_size", s.Dim, "embedding_length")
+	c.agrees("num_hidden_layers", s.Prelude+s.Core+s.Coda, "prelude_count, core_count and coda_count")
+	c.agrees("num_attention_heads", s.Block.Heads, "attention.head_count")
+	c.agrees("max_position_embeddings", s.Context, "context_length")
 	return s
 }

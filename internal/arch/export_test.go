@@ -99,7 +99,7 @@ func TestExportRefusals(t *testing.T) {
 	for key, c := range map[string]struct {
 		v    any
 		want fault.Kind
-	}{"hidden_size": {64, fault.Unsupported}, "injection": {"multiply", fault.Unsupported}, "condition": {"adaln", fault.Unsupported}, "core_count": {nil, fault.Invalid},
+	}{"hidden_size": {64, fault.Invalid}, "injection": {"multiply", fault.Unsupported}, "condition": {"adaln", fault.Unsupported}, "core_count": {nil, fault.Invalid},
 		"format_version": {9, fault.Unsupported}, "norm_epsilon": {"small", fault.Invalid}} {
 		os.WriteFile(path, []byte(changed(t, string(good), key, c.v)), 0o644)
 		if _, err := SpecOf(open(t, dir)); fault.Of(err) != c.want {

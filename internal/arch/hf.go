@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 
+	"tinyloop/internal/fault"
 	"tinyloop/internal/model"
 	"tinyloop/internal/tensorfile"
 )
@@ -69,7 +70,7 @@ func parseConfig(data []byte) (*config, error) {
 	}
 	var o object
 	if err := json.Unmarshal(data, &o); err != nil {
-		return nil, invalid("config.json", "config.json: %s", clip(err))
+		return nil, invalid("config.json", "config.json: %s", fault.JSONText(err))
 	}
 	c := &config{meta: o, where: "config.json: ", read: map[string]bool{}}
 	c.ignore(hfUnused()...)

@@ -5,12 +5,15 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 
 	"tinyloop/internal/arch"
 	"tinyloop/internal/data"
+	"tinyloop/internal/eval"
 	"tinyloop/internal/fault"
 	"tinyloop/internal/host"
+	"tinyloop/internal/kernel"
 	"tinyloop/internal/model"
 	"tinyloop/internal/sample"
 	"tinyloop/internal/tensorfile"
@@ -25,6 +28,7 @@ type CalibrateCmd struct {
 	Out    string `short:"o" help:"File to write. Absent = the model file itself, which is replaced at once and whole." placeholder:"FILE"`
 	Tokens int    `help:"Tokens to look at, at most." default:"4096"`
 	Window int    `help:"Tokens of one stretch; each is computed on its own." default:"256"`
+	Gate   bool   `help:"Fit the exit gate to the model as it is, and write it too: on every second stretch, so that the tables are measured on others."`
 	JSON   bool   `name:"json" help:"Print JSON instead of the tables."`
 }
 
@@ -35,6 +39,8 @@ func (c *CalibrateCmd) Run(io *IO) error {
 		return fault.New(fault.Invalid, "text", "give --text FILE or --data DIR to measure on")
 	case c.Window < 2 || c.Tokens < 2:
 		return fault.New(fault.Invalid, "window", "--window and --tokens must be at least 2, are %d and %d", c.Window, c.Tokens)
+	case c.Out != "" && !strings.EqualFold(filepath.Ext(c.Out), ".tinyloop"):
+		return fault.New(fault.Invalid, "out", "the output must end in .tinyloop, is %s", filepath.Base(c.Out))
 	case c.LoopRange != "":
 		return fault.New(fault.Invalid, "loop-range", "a calibration belongs to the file: convert it with --loop-range first")
 	}
@@ -61,19 +67,84 @@ func (c *CalibrateCmd) Run(io *IO) error {
 		return err
 	}
 	t := newTally(m, depth)
+	if c.Gate {
+		if parts, err = t.fitGate(io, m, parts); err != nil {
+			return err
+		}
+	}
 	for _, part := range parts {
 		if err := t.read(io, m, part); err != nil {
 			return err
 		}
 	}
 	cal := t.calibration()
-	if err := in.Guard(func() error { return arch.Calibrate(in, c.Out, cal) }); err != nil {
+	if err := in.Guard(func() error { return arch.Calibrate(in, c.Out, cal, t.gate) }); err != nil {
 		return err
 	}
 	if c.JSON {
 		return io.writeJSON(cal)
 	}
-	return calibrationTable(io, &cal, t.positions, c.Out)
+	return calibrationTable(io, &cal, t, c.Out)
+}
+
+// fitGate fits an exit gate on every second stretch and gives the others, on which it is then measured in place of the model's own.
+func (t *tally) fitGate(io *IO, m *host.Model, parts [][]int32) (rest [][]int32, err error) {
+	if len(parts) < 2 {
+		return nil, fault.New(fault.Invalid, "window", "a gate is fitted on one half of the text and measured on the other: give more text, or a --window that cuts it in two")
+	}
+	dim := 0
+	var fit *eval.GateFit
+	for i, part := range parts {
+		if i%2 == 1 {
+			rest = append(rest, part)
+			continue
+		}
+		s := states{t: t, losses: make([][]float64, len(part)), kept: make([][]float32, len(part)), ids: part}
+		if err := m.Generator.Scan(io.Ctx, part, t.depth, s.see); err != nil {
+			return nil, err
+		}
+		if fit == nil {
+			dim = s.dim
+			fit = eval.NewGateFit(dim)
+		}
+		if err := fit.Room(len(part) * (t.depth - 1)); err != nil {
+			return nil, err
+		}
+		s.addTo(fit, dim)
+	}
+	t.gate, t.fitted, err = fit.Fit()
+	return rest, err
+}
+
+// states is what the positions of one stretch show to the fit of a gate: the loss of the next token after every pass, and the state after each but the last.
+type states struct {
+	t      *tally
+	ids    []int32
+	dim    int
+	losses [][]float64 // [position][loop]
+	kept   [][]float32 // [position][(depth-1)*dim]
+}
+
+func (s *states) see(pos, loop int, logits []float32, m model.Motion) {
+	if pos+1 >= len(s.ids) || loop != len(s.losses[pos])+1 {
+		return // no next token, or seen before a preemption
+	}
+	s.dim = len(m.State)
+	s.losses[pos] = append(s.losses[pos], -float64(s.t.s.Score(logits, s.ids[pos+1], 0).Logprob))
+	if loop < s.t.depth {
+		s.kept[pos] = append(s.kept[pos], m.State...)
+	}
+}
+
+func (s *states) addTo(fit *eval.GateFit, dim int) {
+	for pos, losses := range s.losses {
+		if len(losses) < s.t.depth {
+			continue
+		}
+		for l := range s.t.depth - 1 {
+			fit.Add(s.kept[pos][l*dim:(l+1)*dim], losses[l], losses[s.t.depth-1])
+		}
+	}
 }
 
 // parts gives the stretches of tokens.
@@ -113,7 +184,7 @@ func (c *CalibrateCmd) documents(m *host.Model, yield func(ids []int32) bool) er
 	for _, s := range shards {
 		for i := range s.Docs() {
 			ids := make([]int32, min(s.DocLen(i), c.Tokens))
-			if err := s.Read(i, 0, ids, nil); err != nil {
+			if err := s.Read(i, 0, ids, make([]byte, 4*len(ids))); err != nil {
 				return err
 			}
 			if !yield(ids) {
@@ -175,7 +246,9 @@ type tally struct {
 	loops     []int // [probe] passes made
 	right     []int // [probe] positions whose token is that of the full depth
 	trail     []trail
-	gated     bool // the model has an exit gate
+	gated     bool       // the model has an exit gate
+	gate      *arch.Gate // fitted here; nil = the model's own, if any
+	fitted    eval.GateReport
 }
 
 // trail is what one position has shown so far.
@@ -219,8 +292,12 @@ func (t *tally) see(pos, loop int, logits []float32, m model.Motion) {
 	if loop == 1 {
 		p.survive = 1
 	}
-	p.seen, t.gated = loop, t.gated || m.Gate > 0
-	p.survive *= 1 - float64(m.Gate)
+	leave := float64(m.Gate)
+	if t.gate != nil {
+		leave = 1 / (1 + math.Exp(-float64(kernel.Dot(t.gate.Weight, m.State)+t.gate.Bias)))
+	}
+	p.seen, t.gated = loop, t.gated || leave > 0
+	p.survive *= 1 - leave
 	h := t.s.Entropy(logits)
 	id := t.s.Draw(logits, &sample.Params{}, 0, 0, nil, nil)
 	sig := &p.signal[loop-1]
@@ -281,7 +358,7 @@ func (t *tally) calibration() (c arch.Calibration) {
 	return c
 }
 
-func calibrationTable(io *IO, c *arch.Calibration, positions int, out string) error {
+func calibrationTable(io *IO, c *arch.Calibration, m *tally, out string) error {
 	t := tabwriter.NewWriter(io.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "loops\tagrees with %d\t\n", len(c.Agreement))
 	for d, a := range c.Agreement {
@@ -294,6 +371,9 @@ func calibrationTable(io *IO, c *arch.Calibration, positions int, out string) er
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(io.Out, "\n%d positions, written into %s\n", positions, printable(filepath.Base(out)))
+	if m.gate != nil {
+		fmt.Fprintf(io.Out, "\ngate fitted on %d states: cross entropy %.4f, that of a gate that does not look at them %.4f\n", m.fitted.States, m.fitted.Loss, m.fitted.Constant)
+	}
+	_, err := fmt.Fprintf(io.Out, "\n%d positions, written into %s\n", m.positions, printable(filepath.Base(out)))
 	return err
 }

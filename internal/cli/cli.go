@@ -88,6 +88,7 @@ func newParser(r *root, io *IO) (*kong.Kong, error) {
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Configuration(loadTOML),
+		kong.NamedMapper("place", place{}),
 	}
 	if path := os.Getenv("TINYLOOP_CONFIG"); path != "" {
 		if _, err := os.Stat(path); err != nil {

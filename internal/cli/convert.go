@@ -25,8 +25,8 @@ type ConvertCmd struct {
 	In        string `arg:"" help:"Model file to read."`
 	Out       string `arg:"" help:"File to write: .tinyloop, or .gguf to keep the architecture's own layout."`
 	Type      string `help:"Number format of the matrices (${enum}); keep leaves each as it is." enum:"keep,f32,f16,bf16,q8_0,q5_1,q5_0,q4_1,q4_0,q4_K,q5_K,q6_K" default:"keep"`
-	Tokenizer string `help:"Tokenizer file for inputs without one, like tok512.bin, or a model file that has it; otherwise looked for beside the input." type:"path" placeholder:"FILE"`
-	Template  string `help:"Chat template file (Jinja) to put into the output." type:"path" placeholder:"FILE"`
+	Tokenizer string `help:"Tokenizer file for inputs without one, like tok512.bin, or a model file that has it; otherwise looked for beside the input." type:"place" placeholder:"FILE"`
+	Template  string `help:"Chat template file (Jinja) to put into the output." type:"place" placeholder:"FILE"`
 	LoopRange string `help:"Layers to loop over, as in 8-11x4 (layers 8 to 11, four passes unless a request says otherwise; two without x4). Needs a .tinyloop output." placeholder:"FIRST-LAST[xLOOPS]"`
 	License   string `help:"Licence to state in the output, as in: mit." placeholder:"NAME"`
 	Layout    string `help:"How a .tinyloop file keeps its matrices (${enum}): as the file formats do, or in the panels that the kernels read, which start at once and are shared by all processes that serve the file, but suit only builds of this layout." enum:"file,panels" default:"file"`

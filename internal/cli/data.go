@@ -105,6 +105,9 @@ func (c *DataGenCmd) options() (*tinyworld.Options, error) {
 			o.Split = s
 		}
 	}
+	if c.Threads < 1 || c.Threads > 256 {
+		return nil, fault.New(fault.Invalid, "threads", "--threads must be 1 to 256, is %d", c.Threads)
+	}
 	if c.Docs < 0 {
 		return nil, fault.New(fault.Invalid, "docs", "--docs must be 1 or more, not %d", c.Docs)
 	}
@@ -183,6 +186,7 @@ type DataPrepareCmd struct {
 	Valid          float64  `help:"Percent of the documents for validation." default:"1"`
 	Test           float64  `help:"Percent of the documents for the test." default:"0"`
 	KeepDuplicates bool     `help:"Keep documents that say the same as an earlier one."`
+	NearDuplicates float64  `help:"Leave out documents that are nearly an earlier one: at least this share (0.6 to 1) of their runs of five words is the same; 0 = keep them." default:"0" placeholder:"SHARE"`
 	ShardTokens    int      `help:"Tokens a shard; 0 = 16 Mi." default:"0"`
 	MaxLine        string   `help:"Longest line or JSON element; 0 = 8 MiB." placeholder:"SIZE"`
 	Force          bool     `help:"Replace a corpus that is there already."`
@@ -206,7 +210,7 @@ func (c *DataPrepareCmd) Run(io *IO) error {
 	}
 	p := newProgress(io)
 	m, err := data.Prepare(io.Ctx, data.PrepareOptions{Inputs: c.Inputs, Out: c.Out, Coder: coder, Shares: data.Shares{Valid: int(c.Valid * 100), Test: int(c.Test * 100)},
-		KeepDuplicates: c.KeepDuplicates, ShardTokens: c.ShardTokens, Limits: data.Limits{Line: int(line)}, Force: c.Force,
+		KeepDuplicates: c.KeepDuplicates, Near: c.NearDuplicates, ShardTokens: c.ShardTokens, Limits: data.Limits{Line: int(line)}, Force: c.Force,
 		Progress: func(docs int) { p.show("%d documents", docs) }})
 	p.end()
 	if err != nil {
@@ -241,6 +245,9 @@ func loadCoder(path, templatePath string) (*data.Coder, error) {
 
 // loadTokenizer gives a tokenizer and the chat template that comes with it, "" when there is none.
 func loadTokenizer(path string) (*tok.Tokenizer, string, error) {
+	if path == "" {
+		return nil, "", fault.New(fault.Invalid, "tokenizer", "no tokenizer: the name is empty")
+	}
 	if path == "gpt2" {
 		return tok.GPT2(), "", nil
 	}
@@ -379,6 +386,9 @@ func (c *DataStatsCmd) raw(io *IO) error {
 
 func printManifest(out io.Writer, m *data.Manifest) {
 	fmt.Fprintf(out, "read   %d documents, %s in %d files; %d duplicates left out\n", m.Read.Docs, size(m.Read.Bytes), m.Read.Files, m.Doubles)
+	if m.Near > 0 {
+		fmt.Fprintf(out, "       %d more left out that are nearly an earlier one (similarity %g or more)\n", m.NearDoubles, m.Near)
+	}
 	for _, s := range m.Splits {
 		fmt.Fprintf(out, "%-6s %9d documents %12d tokens %12d learned %5d shards\n", s.Name, s.Docs, s.Tokens, s.Learned, len(s.Shards))
 	}

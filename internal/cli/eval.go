@@ -30,7 +30,7 @@ type EvalCmd struct {
 	Tasks []string `help:"Labelled documents to ask about, as tinyloop data gen writes them (repeatable)." type:"path" placeholder:"FILE"`
 	Suite string   `help:"Make the sets here: tinyworld is the synthetic world's valid and test splits, acceptance questions and refusals." enum:",tinyworld" default:""`
 	Text  []string `help:"Text to measure bits per byte on, as it stands (repeatable)." type:"path" placeholder:"FILE"`
-	Data  string   `help:"Prepared corpus to measure the loss on." type:"path" placeholder:"FOLDER"`
+	Data  string   `help:"Prepared corpus to measure the loss on." type:"place" placeholder:"FOLDER"`
 	Split string   `help:"Part of the prepared corpus (${enum})." enum:"train,valid,test" default:"valid"`
 
 	Against []string          `help:"Show how far this other model file is from the model (repeatable)." type:"path" placeholder:"FILE"`
@@ -51,9 +51,9 @@ type EvalCmd struct {
 	Gate   map[string]float64 `help:"Change a threshold, as in: --gate g1.hops=3 (implies --gates)." placeholder:"NAME=VALUE"`
 	Strict bool               `help:"Fail when a gate is not passed (implies --gates)."`
 
-	JSON     string `name:"json" help:"Write the whole report here as JSON; - = standard output instead of the tables." type:"path" placeholder:"FILE"`
-	Markdown string `help:"Write the tables here as well." type:"path" placeholder:"FILE"`
-	SVG      string `name:"svg" help:"Draw accuracy against loops here." type:"path" placeholder:"FILE"`
+	JSON     string `name:"json" help:"Write the whole report here as JSON; - = standard output instead of the tables." type:"place" placeholder:"FILE"`
+	Markdown string `help:"Write the tables here as well." type:"place" placeholder:"FILE"`
+	SVG      string `name:"svg" help:"Draw accuracy against loops here." type:"place" placeholder:"FILE"`
 	Samples  int    `help:"Wrong answers of each group to keep in the JSON." default:"2"`
 	Parallel int    `help:"Requests at a time; changes times only." default:"64"`
 	Quiet    bool   `short:"q" help:"Do not say how far it is."`

@@ -3,7 +3,10 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -18,8 +21,8 @@ import (
 // ExportCmd writes a model for other programs.
 type ExportCmd struct {
 	Model  string `arg:"" help:"Model file, or folder of safetensors."`
-	HF     string `name:"hf" help:"Folder to write for PyTorch: config.json, model.safetensors, modeling_tinyloop.py, tokenizer.json, tokenizer_config.json, generation_config.json." type:"path" placeholder:"DIR" xor:"to" required:""`
-	GGUF   string `name:"gguf" help:"GGUF file to write." type:"path" placeholder:"FILE" xor:"to" required:""`
+	HF     string `name:"hf" help:"Folder to write for PyTorch: config.json, model.safetensors, modeling_tinyloop.py, tokenizer.json, tokenizer_config.json, generation_config.json." type:"place" placeholder:"DIR" xor:"to" required:""`
+	GGUF   string `name:"gguf" help:"GGUF file to write." type:"place" placeholder:"FILE" xor:"to" required:""`
 	Dtype  string `help:"With --hf, number format of the matrices (${enum})." enum:"f32,f16,bf16" default:"f32"`
 	Type   string `help:"With --gguf, number format of the matrices (${enum})." enum:"keep,f32,f16,bf16,q8_0,q5_1,q5_0,q4_1,q4_0,q4_K,q5_K,q6_K" default:"keep"`
 	Layout string `help:"With --gguf: own (the model's own architecture, or tinyloop), or nanbeige, in which stock llama.cpp runs loops, for models without prelude, coda and injection." enum:"own,nanbeige" default:"own"`
@@ -64,6 +67,8 @@ func writeTokenizer(dir string, t *tok.Tokenizer, template string) (missing, err
 	b, missing := t.HF()
 	if missing == nil {
 		files["tokenizer.json"] = b
+	} else if err := os.Remove(filepath.Join(dir, "tokenizer.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return missing, err // one of an earlier export would be of another model
 	}
 	for name, data := range files {
 		if err := arch.WriteFile(filepath.Join(dir, name), data); err != nil {
@@ -91,8 +96,8 @@ type ImportCmd struct {
 	Dir       string `arg:"" help:"Folder that export --hf wrote, perhaps with other weights since."`
 	Out       string `arg:"" help:".tinyloop file to write."`
 	Type      string `help:"Number format of the matrices (${enum}); keep leaves each as it is." enum:"keep,f32,f16,bf16,q8_0,q5_1,q5_0,q4_1,q4_0,q4_K,q5_K,q6_K" default:"keep"`
-	Tokenizer string `help:"Tokenizer file, or the model file that has it, where the folder has none." type:"path" placeholder:"FILE"`
-	Template  string `help:"Chat template file (Jinja) to put into the output." type:"path" placeholder:"FILE"`
+	Tokenizer string `help:"Tokenizer file, or the model file that has it, where the folder has none." type:"place" placeholder:"FILE"`
+	Template  string `help:"Chat template file (Jinja) to put into the output." type:"place" placeholder:"FILE"`
 	License   string `help:"Licence to state in the output." placeholder:"NAME"`
 }
 

@@ -24,7 +24,7 @@ type RunsCmd struct {
 
 // RunsListCmd lists runs.
 type RunsListCmd struct {
-	Folder string `arg:"" optional:"" help:"Folder with runs in it." type:"path" default:"runs"`
+	Folder string `arg:"" optional:"" help:"Folder with runs in it." type:"place" default:"runs"`
 }
 
 // Run prints a line a run.
@@ -42,7 +42,7 @@ func (c *RunsListCmd) Run(io *IO) error {
 			continue
 		}
 		p := &m.Progress
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", printable(runName(dir)), m.Status, stepsText(p.Step, m.Steps), countText(p.Tokens), seconds(p.Seconds),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", printable(runName(dir)), printable(string(m.Status)), stepsText(p.Step, m.Steps), countText(p.Tokens), seconds(p.Seconds),
 			bpbText(p.Best), countText(m.Model.Params), began(m))
 	}
 	return t.Flush()
@@ -71,7 +71,7 @@ func began(m *train.Manifest) string {
 
 // RunsShowCmd shows one run.
 type RunsShowCmd struct {
-	Run_ string `arg:"" name:"run" help:"Folder of the run." type:"path"`
+	Run_ string `arg:"" name:"run" help:"Folder of the run." type:"place"`
 }
 
 // Run prints the manifest for people.
@@ -105,15 +105,15 @@ func (c *RunsShowCmd) Run(io *IO) error {
 
 func showHead(w io.Writer, dir string, m *train.Manifest) {
 	p := &m.Progress
-	fmt.Fprintf(w, "%s: %s, %s, seed %d\n", printable(runName(dir)), printable(m.Name), m.Status, m.Config.Seed)
+	fmt.Fprintf(w, "%s: %s, %s, seed %d\n", printable(runName(dir)), printable(m.Name), printable(string(m.Status)), m.Config.Seed)
 	if m.Error != "" {
 		fmt.Fprintf(w, "error      %s\n", printable(m.Error))
 	}
 	fmt.Fprintf(w, "model      %s parameters, %s applied to a token, vocabulary %d, rows of %d tokens\n", countText(m.Model.Params), countText(m.Model.Unrolled), m.Model.Vocab, m.Model.Context)
 	fmt.Fprintf(w, "done       %s steps, %s tokens, %.3g FLOP in %s (%.1f GFLOP/s), %d skipped\n", stepsText(p.Step, m.Steps), countText(p.Tokens), p.FLOPs, seconds(p.Seconds), p.FLOPs/1e9/max(p.Seconds, 1e-9), p.Skipped)
-	fmt.Fprintf(w, "corpus     %s, manifest %.12s, tokenizer %.12s\n", printable(m.Corpus.Path), m.Corpus.Manifest, m.Corpus.Tokenizer)
-	fmt.Fprintf(w, "machine    %s, %d cores, %d threads, %s kernels, %s/%s, %s\n", printable(m.Machine.CPU), m.Machine.Cores, m.Machine.Threads, m.Machine.Kernels, m.Machine.OS, m.Machine.Arch, m.Machine.Go)
-	fmt.Fprintf(w, "program    %s %.12s, %s\n", m.Version, m.Commit, printable(strings.Join(m.Args, " ")))
+	fmt.Fprintf(w, "corpus     %s, manifest %.12s, tokenizer %.12s\n", printable(m.Corpus.Path), printable(m.Corpus.Manifest), printable(m.Corpus.Tokenizer))
+	fmt.Fprintf(w, "machine    %s, %d cores, %d threads, %s kernels, %s/%s, %s\n", printable(m.Machine.CPU), m.Machine.Cores, m.Machine.Threads, printable(m.Machine.Kernels), printable(m.Machine.OS), printable(m.Machine.Arch), printable(m.Machine.Go))
+	fmt.Fprintf(w, "program    %s %.12s, %s\n", printable(m.Version), printable(m.Commit), printable(strings.Join(m.Args, " ")))
 	for _, s := range m.Sittings {
 		fmt.Fprintf(w, "sitting    %s, steps %d to %d\n", s.Began.Format(time.DateTime), s.From, s.To)
 	}
@@ -168,8 +168,8 @@ func shrink(x []float64, n int) []float64 {
 
 // RunsReplayCmd trains again.
 type RunsReplayCmd struct {
-	Run_    string `arg:"" name:"run" help:"Folder of the run to repeat." type:"path"`
-	Out     string `short:"o" required:"" help:"Folder of the new run." type:"path" placeholder:"FOLDER"`
+	Run_    string `arg:"" name:"run" help:"Folder of the run to repeat." type:"place"`
+	Out     string `short:"o" required:"" help:"Folder of the new run." type:"place" placeholder:"FOLDER"`
 	Threads int    `help:"Compute threads; 0 = one per core." default:"0"`
 	Plain   bool   `help:"Lines instead of the dashboard, on a terminal too."`
 }

@@ -7,8 +7,8 @@ import (
 
 // SFTCmd fine-tunes a model on conversations: of those, only what the assistant says is learned, the end of its turn included.
 type SFTCmd struct {
-	From   string `arg:"" optional:"" help:"Run, checkpoint, or any model file to begin with. Of a run the optimizer's moments come along." type:"path" placeholder:"MODEL"`
-	Recipe string `help:"Recipe (TOML) on top of the defaults of a fine-tune: one pass, learning rates 0.8 of pretraining's, falling to 0." type:"path" placeholder:"FILE"`
+	From   string `arg:"" optional:"" help:"Run, checkpoint, or any model file to begin with. Of a run the optimizer's moments come along." type:"place" placeholder:"MODEL"`
+	Recipe string `help:"Recipe (TOML) on top of the defaults of a fine-tune: one pass, learning rates 0.8 of pretraining's, falling to 0." type:"place" placeholder:"FILE"`
 	RunFlags
 }
 

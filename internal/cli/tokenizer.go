@@ -60,6 +60,9 @@ func (c *TokenizerTrainCmd) Run(io *IO) error {
 	if err != nil {
 		return err
 	}
+	if view.last.Bytes == 0 {
+		return fault.New(fault.Invalid, "input", "the text is empty: there is nothing to learn from")
+	}
 	if err := write(t); err != nil {
 		return err
 	}

@@ -15,9 +15,9 @@ import (
 
 // RunFlags are what pretraining and fine-tuning share. A flag wins over the recipe.
 type RunFlags struct {
-	Data      string        `help:"Corpus: a folder that tinyloop data prepare made." type:"path" placeholder:"FOLDER"`
+	Data      string        `help:"Corpus: a folder that tinyloop data prepare made." type:"place" placeholder:"FOLDER"`
 	Tokenizer string        `help:"Tokenizer that the corpus was prepared with: gpt2, a tokenizer.json, or a model that holds one." placeholder:"FILE"`
-	Out       string        `short:"o" required:"" help:"Folder of the run: manifest, metrics, checkpoints, best.tinyloop." type:"path" placeholder:"FOLDER"`
+	Out       string        `short:"o" required:"" help:"Folder of the run: manifest, metrics, checkpoints, best.tinyloop." type:"place" placeholder:"FOLDER"`
 	Resume    bool          `help:"Go on from the last checkpoint in --out, with the recipe that its run.json holds."`
 	Steps     int           `help:"Train for so many steps." placeholder:"N"`
 	Epochs    float64       `help:"Train for so many passes over the corpus." placeholder:"X"`
@@ -30,9 +30,9 @@ type RunFlags struct {
 
 // TrainCmd pretrains a model by a recipe.
 type TrainCmd struct {
-	Recipe string `arg:"" optional:"" help:"Recipe (TOML), as those in recipes/; the defaults when absent." type:"path" placeholder:"RECIPE"`
+	Recipe string `arg:"" optional:"" help:"Recipe (TOML), as those in recipes/; the defaults when absent." type:"place" placeholder:"RECIPE"`
 	Preset string `help:"Shape of the model, instead of the recipe's: toy, nano, mid, demo or big." placeholder:"NAME"`
-	From   string `help:"Begin with the weights of this run, checkpoint or model." type:"path" placeholder:"FILE"`
+	From   string `help:"Begin with the weights of this run, checkpoint or model." type:"place" placeholder:"FILE"`
 	RunFlags
 }
 
@@ -86,6 +86,9 @@ func (f *RunFlags) config(base train.Config, recipe, from string, settings []str
 	if f.Resume {
 		if recipe != "" {
 			return base, fault.New(fault.Invalid, "resume", "--resume takes the recipe of the run in --out: name no other; --set changes single settings")
+		}
+		if from != "" {
+			return base, fault.New(fault.Invalid, "resume", "--resume takes the weights of the run in --out: name no others")
 		}
 		m, err := train.ReadManifest(f.Out)
 		if err != nil {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"tinyloop/internal/fault"
 )
 
 // readLines reads one JSON object a line; blank lines are passed over.
@@ -384,11 +386,7 @@ func jsonFault(err error) error {
 	if errors.As(err, &s) {
 		return fmt.Errorf("broken JSON at column %d: %v", s.Offset, err)
 	}
-	var t *json.UnmarshalTypeError
-	if errors.As(err, &t) {
-		return fmt.Errorf("field %s is a JSON %s, which it must not be", t.Field, t.Value)
-	}
-	return fmt.Errorf("broken JSON: %v", err)
+	return errors.New(fault.JSONText(err))
 }
 
 // loneSurrogate gives the offset of a \uD800–\uDFFF escape without its other half, or -1: the decoder would put U+FFFD there without a word.

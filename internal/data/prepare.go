@@ -21,15 +21,17 @@ const ManifestName = "data.json"
 
 // Manifest describes a prepared corpus. Files are relative to its folder.
 type Manifest struct {
-	Format    int                      `json:"format"` // 1
-	Tokenizer string                   `json:"tokenizer"`
-	Vocab     int                      `json:"vocab"`
-	Template  string                   `json:"chat_template"`
-	Read      Counts                   `json:"read"`
-	Doubles   int                      `json:"duplicates"`
-	Shares    Shares                   `json:"shares"`
-	Splits    [splits]SplitInfo        `json:"splits"` // train, valid, test
-	Groups    map[string][splits]Tally `json:"groups"`
+	Format      int                      `json:"format"` // 1
+	Tokenizer   string                   `json:"tokenizer"`
+	Vocab       int                      `json:"vocab"`
+	Template    string                   `json:"chat_template"`
+	Read        Counts                   `json:"read"`
+	Doubles     int                      `json:"duplicates"`
+	Near        float64                  `json:"near,omitempty"` // similarity from which on documents counted as duplicates; 0 = not looked for
+	NearDoubles int                      `json:"near_duplicates,omitempty"`
+	Shares      Shares                   `json:"shares"`
+	Splits      [splits]SplitInfo        `json:"splits"` // train, valid, test
+	Groups      map[string][splits]Tally `json:"groups"`
 }
 
 // SplitInfo is one part of a prepared corpus.
@@ -69,22 +71,45 @@ type PrepareOptions struct {
 	Coder          *Coder
 	Shares         Shares // of documents that carry no split of their own
 	KeepDuplicates bool
-	ShardTokens    int // tokens at which a shard is closed; 0 = 16 Mi
+	Near           float64 // leave out documents at least this similar to an earlier one, LeastNear to MostNear; 0 = keep them
+	ShardTokens    int     // tokens at which a shard is closed; 0 = 16 Mi
 	Limits         Limits
 	Force          bool           // replace a corpus that is there already
 	Progress       func(docs int) // called now and then; may be nil
 }
 
-// Prepare reads, removes duplicates, splits, encodes and writes shards and manifest. Memory: one open shard a split, and 16 bytes a document
-// for the duplicate check.
+// Prepare reads, removes duplicates, splits, encodes and writes shards and manifest. Memory: one open shard a split, 16 bytes a document
+// for the duplicate check, and where near duplicates are looked for 1.2 kB a document that is kept.
 func Prepare(ctx context.Context, o PrepareOptions) (*Manifest, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	p := newPreparer(&o)
+	_, serr := os.Stat(o.Out)
 	if err := p.clear(); err != nil {
 		return nil, err
 	}
+	m, err := p.run(ctx)
+	if err != nil {
+		p.undo(errors.Is(serr, fs.ErrNotExist))
+	}
+	return m, err
+}
+
+// undo takes away what was written of a corpus that did not come about, and the folder if it was made for it.
+func (p *preparer) undo(made bool) {
+	for _, s := range p.m.Splits {
+		for _, f := range s.Shards {
+			os.Remove(filepath.Join(p.o.Out, f.File))
+		}
+	}
+	if made {
+		os.Remove(p.o.Out)
+	}
+}
+
+func (p *preparer) run(ctx context.Context) (*Manifest, error) {
+	o := p.o
 	read, err := Read(o.Inputs, o.Limits, func(d *Doc) error {
 		if err := ctx.Err(); err != nil {
 			return fault.New(fault.Canceled, "", "stopped")
@@ -107,6 +132,8 @@ func (o *PrepareOptions) check() error {
 		return fault.New(fault.Invalid, "out", "no folder to write to")
 	case s.Valid < 0 || s.Test < 0 || s.Valid+s.Test > 9_000:
 		return fault.New(fault.Invalid, "shares", "%d and %d of 10,000 documents for validation and test, expected 0 to 9,000 together", s.Valid, s.Test)
+	case o.Near != 0 && !(o.Near >= LeastNear && o.Near <= MostNear):
+		return fault.New(fault.Invalid, "near", "documents of a similarity of %g count as duplicates, expected %g to %g", o.Near, LeastNear, MostNear)
 	case o.ShardTokens < 0 || o.ShardTokens > maxTokens:
 		return fault.New(fault.Invalid, "shard_tokens", "%d tokens a shard, expected 1 to %d", o.ShardTokens, int64(maxTokens))
 	}
@@ -117,6 +144,7 @@ type preparer struct {
 	o      *PrepareOptions
 	m      *Manifest
 	seen   map[[16]byte]struct{}
+	near   *nearIndex // nil = not looked for
 	open   [splits]*ShardWriter
 	tokens Tokens
 }
@@ -132,7 +160,11 @@ func newPreparer(o *PrepareOptions) *preparer {
 		m.Splits[i].Name = Split(i).String()
 		m.Splits[i].Shards = []ShardInfo{}
 	}
-	return &preparer{o: o, m: m, seen: map[[16]byte]struct{}{}}
+	p := &preparer{o: o, m: m, seen: map[[16]byte]struct{}{}}
+	if m.Near = o.Near; o.Near != 0 {
+		p.near = newNearIndex(o.Near)
+	}
+	return p
 }
 
 func templateName(c *Coder) string {
@@ -180,6 +212,10 @@ func (p *preparer) add(d *Doc) error {
 			return nil
 		}
 		p.seen[key] = struct{}{}
+	}
+	if p.near != nil && p.near.seen(d) {
+		p.m.NearDoubles++
+		return nil
 	}
 	if err := p.o.Coder.Encode(d, &p.tokens); err != nil {
 		return err
@@ -235,7 +271,7 @@ func (p *preparer) finish() (*Manifest, error) {
 	}
 	if p.m.Splits[Train].Docs == 0 {
 		return nil, fault.New(fault.Invalid, "input", "no document for training: %d read, %d duplicates, %d for validation, %d for test",
-			p.m.Read.Docs, p.m.Doubles, p.m.Splits[Valid].Docs, p.m.Splits[Test].Docs)
+			p.m.Read.Docs, p.m.Doubles+p.m.NearDoubles, p.m.Splits[Valid].Docs, p.m.Splits[Test].Docs)
 	}
 	b, err := json.MarshalIndent(p.m, "", "  ")
 	if err != nil {
@@ -245,7 +281,10 @@ func (p *preparer) finish() (*Manifest, error) {
 		_, err := w.Write(append(b, '\n'))
 		return err
 	})
-	return p.m, err
+	if err != nil {
+		return nil, err
+	}
+	return p.m, nil
 }
 
 // maxManifest bounds the file that is read whole.

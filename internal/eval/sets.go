@@ -54,7 +54,10 @@ func ReadText(path string) (*Set, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "text", "%v", err)
 	}
-	if len(b) == 0 || !utf8.Valid(b) {
+	if len(b) == 0 {
+		return nil, fault.New(fault.Invalid, "text", "%s is empty (0 bytes): there is nothing to measure on", path)
+	}
+	if !utf8.Valid(b) {
 		return nil, fault.New(fault.Invalid, "text", "%s: %d bytes that are no UTF-8 text", path, len(b))
 	}
 	return &Set{Name: nameOf(path), Raw: string(b)}, nil

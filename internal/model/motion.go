@@ -9,9 +9,10 @@ import (
 // Motion is how a pass moved the state of a row, for rules that end the passes early. The state is the one that the readout sees: of a model whose
 // final norm stands between the passes, the normed one.
 type Motion struct {
-	Change float32 // |s' - s| / |s'|: infinite after the first pass of a row that starts at zero
-	Accel  float32 // |(s' - s) - (s - s before)| / |s'|; infinite after the first pass
-	Gate   float32 // sigmoid(w . s' + b) of the exit gate, 0 without one (Ouro, arXiv 2510.25741)
+	Change float32   // |s' - s| / |s'|: infinite after the first pass of a row that starts at zero
+	Accel  float32   // |(s' - s) - (s - s before)| / |s'|; infinite after the first pass
+	Gate   float32   // sigmoid(w . s' + b) of the exit gate, 0 without one (Ouro, arXiv 2510.25741)
+	State  []float32 // [Dim] s', the scratch's: valid until the next Turn
 }
 
 // watch is the memory of states before a pass.
@@ -71,7 +72,8 @@ func (s *Scratch) measure(rows []Row) {
 			size, change, accel = size+float64(v)*float64(v), change+float64(d)*float64(d), accel+a*a
 			delta[k] = d
 		}
-		m := Motion{Change: float32(math.Sqrt(change / size)), Accel: float32(math.Sqrt(accel / size))}
+		copy(before, s.watch.now)
+		m := Motion{Change: float32(math.Sqrt(change / size)), Accel: float32(math.Sqrt(accel / size)), State: before}
 		if rows[i].Loop == 0 { // there was no pass before to compare with
 			m.Accel = float32(math.Inf(1))
 			if s.m.Spec.StateInit == StateZero {

@@ -109,7 +109,11 @@ func TestOllama2339ManyRequestsLeakNothing(t *testing.T) {
 	body := chatBody(`"max_tokens":4`)
 	w.Post("/v1/chat/completions", body, 200)
 	before := runtime.NumGoroutine()
-	for range 1000 {
+	n := 1000
+	if testing.Short() {
+		n = 100
+	}
+	for range n {
 		w.Post("/v1/chat/completions", body, 200)
 	}
 	fixture.Eventually(t, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= before+2 })

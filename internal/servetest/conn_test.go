@@ -36,7 +36,7 @@ func TestAClientThatNeverReadsAWholeAnswer(t *testing.T) { Timed(t, aClientThatN
 func aClientThatNeverReadsAWholeAnswer(t *testing.T) {
 	w := New(t, Options{Serve: serve.Config{WriteTimeout: 100 * time.Millisecond}})
 	c, done := w.dial()
-	ask(c, "/tokenize", `{"with_pieces":true,"content":"`+strings.Repeat("x", 1<<20)+`"}`)
+	ask(c, "/tokenize", `{"with_pieces":true,"content":"`+strings.Repeat("x", 1<<14)+`"}`)
 	start := time.Now()
 	<-done
 	if d := time.Since(start); d > 100*time.Millisecond {
@@ -49,7 +49,7 @@ func TestASlowReaderGetsAWholeAnswer(t *testing.T) { Timed(t, aSlowReaderGetsAWh
 func aSlowReaderGetsAWholeAnswer(t *testing.T) {
 	w := New(t, Options{Serve: serve.Config{WriteTimeout: 300 * time.Millisecond}})
 	c, _ := w.dial()
-	ask(c, "/tokenize", `{"with_pieces":true,"content":"`+strings.Repeat("x", 1<<19)+`"}`)
+	ask(c, "/tokenize", `{"with_pieces":true,"content":"`+strings.Repeat("x", 1<<14)+`"}`)
 	res, err := http.ReadResponse(bufio.NewReaderSize(c, 256<<10), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,9 @@ const (
 // Open opens a model file of any known container, or a folder that holds model.safetensors or model.safetensors.index.json. The content decides
 // what it is. Tensor data is mapped, not read, except where noted at the format. Every error is a *fault.Error that says what was expected and found.
 func Open(path string) (*File, error) {
+	if path == "" {
+		return nil, fault.New(fault.Invalid, "path", "no file: the name is empty")
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, pathFault(path, err)

@@ -84,7 +84,7 @@ func (f *File) safeHeader(head []byte) ([]safeEntry, error) {
 		}
 		e := safeEntry{name: key}
 		if err := dec.Decode(&e); err != nil {
-			return fmt.Errorf("tensor %q: %w", fault.Clip(key, 80), err)
+			return fmt.Errorf("tensor %q: %s", fault.Clip(key, 80), fault.JSONText(err))
 		}
 		entries = append(entries, e)
 		return nil
@@ -103,7 +103,7 @@ func (f *File) safeMetadata(dec *json.Decoder) error {
 	return members(raw, func(key string, dec *json.Decoder) error {
 		var text string
 		if err := dec.Decode(&text); err != nil {
-			return fmt.Errorf("metadata %q: %w", fault.Clip(key, 80), err)
+			return fmt.Errorf("metadata %q: %s", fault.Clip(key, 80), fault.JSONText(err))
 		}
 		f.Meta.add(key, text) // shards repeat the same keys: the first stands
 		return nil

@@ -3,6 +3,7 @@ package tok
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"tinyloop/internal/fault"
@@ -98,12 +99,12 @@ func FromHFFiles(tokenizerJSON, tokenizerConfig, generationConfig []byte) (*Toke
 	}
 	var f hfFile
 	if err := json.Unmarshal(tokenizerJSON, &f); err != nil {
-		return nil, &fault.Error{Kind: fault.Malformed, Field: "tokenizer.json", Msg: "tokenizer.json cannot be read", Err: err}
+		return nil, &fault.Error{Kind: fault.Malformed, Field: "tokenizer.json", Msg: "tokenizer.json cannot be read", Err: errors.New(fault.JSONText(err))}
 	}
 	var c hfConfig
 	if len(bytes.TrimSpace(tokenizerConfig)) > 0 {
 		if err := json.Unmarshal(tokenizerConfig, &c); err != nil {
-			return nil, &fault.Error{Kind: fault.Malformed, Field: "tokenizer_config.json", Msg: "tokenizer_config.json cannot be read", Err: err}
+			return nil, &fault.Error{Kind: fault.Malformed, Field: "tokenizer_config.json", Msg: "tokenizer_config.json cannot be read", Err: errors.New(fault.JSONText(err))}
 		}
 	}
 	ends, err := endTokens(generationConfig)
@@ -201,7 +202,7 @@ func unsupported(field, value string) error {
 func (f *hfFile) readVocab(s *source) error {
 	var vocab map[string]int64
 	if err := json.Unmarshal(f.Model.Vocab, &vocab); err != nil {
-		return &fault.Error{Kind: fault.Malformed, Field: "model.vocab", Msg: "tokenizer.json: model.vocab is not an object of ids", Err: err}
+		return &fault.Error{Kind: fault.Malformed, Field: "model.vocab", Msg: "tokenizer.json: model.vocab is not an object of ids", Err: errors.New(fault.JSONText(err))}
 	}
 	top := int64(-1)
 	for text, id := range vocab {
@@ -284,7 +285,7 @@ func (m *hfModel) readMerges(s *source) ([][2]ID, error) {
 	}
 	var lines []string
 	if err := json.Unmarshal(raw, &lines); err != nil {
-		return nil, &fault.Error{Kind: fault.Malformed, Field: "model.merges", Msg: "tokenizer.json: model.merges is no list of merges", Err: err}
+		return nil, &fault.Error{Kind: fault.Malformed, Field: "model.merges", Msg: "tokenizer.json: model.merges is no list of merges", Err: errors.New(fault.JSONText(err))}
 	}
 	return s.readMerges(lines)
 }

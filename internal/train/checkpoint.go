@@ -166,7 +166,7 @@ func readState(path, weights string) (state, moments, error) {
 	defer f.Close()
 	text, _ := f.Meta.String(keyState)
 	if err := json.Unmarshal([]byte(text), &st); err != nil {
-		return st, m, fault.New(fault.Invalid, "resume", "%s: holds no state of training: %v", path, err)
+		return st, m, fault.New(fault.Invalid, "resume", "%s: holds no state of training: %s", path, fault.JSONText(err))
 	}
 	if st.Weights != weights {
 		return st, m, fault.New(fault.Invalid, "resume", "%s belongs to weights of hash %.24s, those beside it have %.24s", path, st.Weights, weights)

@@ -2,7 +2,9 @@ package train
 
 import (
 	"fmt"
+	"math"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -366,10 +368,18 @@ func (c *Config) checkSizes() error {
 	)
 }
 
+// plain writes counts without an exponent.
+func plain(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
+}
+
 func within(list ...limit) error {
 	for _, l := range list {
 		if !(l.v >= l.lo && l.v <= l.hi) {
-			return fault.New(fault.Invalid, l.field, "%s must be %g to %g, is %g", l.field, l.lo, l.hi, l.v)
+			return fault.New(fault.Invalid, l.field, "%s must be %s to %s, is %s", l.field, plain(l.lo), plain(l.hi), plain(l.v))
 		}
 	}
 	return nil

@@ -153,7 +153,7 @@ func ReadManifest(dir string) (*Manifest, error) {
 	}
 	m := &Manifest{Config: Default()}
 	if err := json.Unmarshal(b, m); err != nil {
-		return nil, fault.New(fault.Invalid, "run", "%s: %v", path, err)
+		return nil, fault.New(fault.Invalid, "run", "%s: %s", path, fault.JSONText(err))
 	}
 	if m.Format != 1 {
 		return nil, fault.New(fault.Invalid, "run", "%s is of format %d, this build reads 1", path, m.Format)
