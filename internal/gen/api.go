@@ -113,7 +113,7 @@ const (
 	FinishTimeout
 	FinishCancel
 	FinishError
-	FinishCalls // as FinishStop, and the answer calls functions
+	FinishCalls // as FinishStop, and the answer calls functions, none of which a stop string has cut
 )
 
 // Stats goes with Done. Times are wall times since the request came in.

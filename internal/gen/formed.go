@@ -60,5 +60,7 @@ func (f *formed) complete(id tok.ID) bool {
 	return f.walker.Closed(f.ids)
 }
 
-// called says whether the answer calls a function.
-func (f *formed) called() bool { return f.reader != nil && f.reader.Calls() > 0 }
+// called says whether the answer calls functions, all of them to the end.
+func (f *formed) called() bool {
+	return f.reader != nil && f.reader.Calls() > 0 && f.reader.Whole() == f.reader.Calls()
+}

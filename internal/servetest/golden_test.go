@@ -73,36 +73,54 @@ var times = regexp.MustCompile(`("(?:queued_ms|ttft_ms|prefill_ms|decode_ms|wall
 func TestTranscripts(t *testing.T) {
 	for _, c := range transcripts {
 		t.Run(c.name, func(t *testing.T) {
-			got := transcript(t, c.method, c.path, c.body)
-			file := filepath.Join("testdata", "transcripts", c.name+".txt")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), got); d != "" {
-				t.Errorf("the bytes on the wire have changed (-want +got); run with -update if that is meant:\n%s", d)
-			}
+			kept(t, c.name, transcript(t, Options{Steps: scriptedSteps(), Say: []string{"hel", "lo w", "\xc3", "\xa9\n"}}, c.method, c.path, c.body))
+		})
+	}
+	call, now := []string{`<tool_call>{"name":"add","arguments":{"a":1,`, `"b":2}}`, `</tool_call>`}, `<tool_call>{"name":"now","arguments":{}}</tool_call>`
+	tools := `{"messages":[{"role":"user","content":"hi"}],"seed":1,"temperature":0,"tools":[` + addTool + "," + nowTool + `]`
+	for _, c := range []struct {
+		name, more string
+		say        []string
+	}{
+		{"chat-tools", "}", append([]string{"Well "}, append(call, now)...)},
+		{"chat-tools-stream", `,"stream":true}`, append([]string{"Well "}, append(call, now)...)},
+		{"chat-tools-choices", `,"n":2,"tool_choice":"required","parallel_tool_calls":false}`, call},
+		{"chat-tools-held-stream", `,"tool_choice":"required","parallel_tool_calls":false,"stream":true}`, call},
+		{"chat-json", `,"tool_choice":"none","response_format":{"type":"json_object"}}`, []string{`{"a"`, ":1", "}"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			kept(t, c.name, transcript(t, Options{Say: c.say, Template: trained(t)}, "POST", "/v1/chat/completions", tools+c.more))
 		})
 	}
 }
 
-func transcript(t *testing.T, method, path, body string) string {
+// kept compares an answer with the one on file.
+func kept(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", "transcripts", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("the bytes on the wire have changed (-want +got); run with -update if that is meant:\n%s", d)
+	}
+}
+
+func transcript(t *testing.T, o Options, method, path, body string) string {
 	n := 0
-	w := New(t, Options{
-		Steps:  scriptedSteps(),
-		Say:    []string{"hel", "lo w", "\xc3", "\xa9\n"},
-		Engine: engine.Config{NoPrefixCache: true},
-		Serve: serve.Config{
-			Now:   func() time.Time { return time.Unix(1764547200, 0) },
-			NewID: func() string { n++; return fmt.Sprintf("ID%d", n) },
-		},
-	})
+	o.Engine = engine.Config{NoPrefixCache: true}
+	o.Serve = serve.Config{
+		Now:   func() time.Time { return time.Unix(1764547200, 0) },
+		NewID: func() string { n++; return fmt.Sprintf("ID%d", n) },
+	}
+	w := New(t, o)
 	r := w.Do(method, path, body)
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s %s\n%s\n\n%d\n", method, path, body, r.Status)

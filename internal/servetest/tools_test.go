@@ -212,6 +212,10 @@ func TestCallsAreHeldToTheirTools(t *testing.T) {
 			t.Errorf("strict %q, %q instead of %q: %s", c.strict, c.instead, say[c.at], got)
 		}
 	}
+	cut := New(t, Options{Say: say, Template: trained(t)})
+	if got := both(t, cut, strings.Replace(withTools(`"stop":",\"b"`), `"strict":false,`, "", 1)); got.String() != `stop Well |add{"a":1` {
+		t.Errorf("cut by a stop string: %s", got)
+	}
 	own, steps := leaning(say, 5, `"one"`)
 	w := New(t, Options{Say: own, Steps: steps, Template: trained(t)})
 	odd := strings.Replace(strings.Replace(withTools(""), `"strict":false,`, "", 1), `{"a":{"type":"integer"}`, `{"a":{"minimum":1}`, 1)
