@@ -21,7 +21,8 @@ const (
 	firstPeeks = 12   // tokens in a row that are peeked at, per number of loops
 	peekEvery  = 64   // afterwards one token in so many
 	chooseEach = 8    // rounds between two choices
-	trialEvery = 1024 // tokens between two trials that did not lead to guessing
+	trialEvery = 1024 // tokens between two trials
+	firstCalls = 4    // calls of a number of rows of which the least counts
 	enough     = 32   // tokens after which what a schedule has taken is worth something
 	mustGain   = 0.95 // share of the plain cost that a schedule must promise
 	autoAhead  = 8    // most guesses that Auto considers
@@ -29,41 +30,60 @@ const (
 )
 
 // meter is the mean time of a call by rows; 0 = never seen.
-type meter [meterRows]float64
+type meter struct {
+	took [meterRows]float64
+	seen [meterRows]int
+}
 
-// add takes a measurement in. One that took far longer met something else than the call, and counts little.
+// add takes a measurement in. One that took far longer met something else than the call, and counts little. The first ones may all have: of them the
+// least counts, or a schedule that was tried at a bad moment would never be tried again.
 func (m *meter) add(rows int, d time.Duration) {
 	if rows < 1 || rows >= meterRows || d <= 0 {
 		return
 	}
-	v, x := &m[rows], d.Seconds()
-	if *v == 0 {
+	v, x := &m.took[rows], d.Seconds()
+	switch m.seen[rows]++; {
+	case m.seen[rows] == 1:
 		*v = x
-		return
+	case m.seen[rows] <= firstCalls:
+		*v = min(*v, x)
+	default:
+		*v += 0.1 * (min(x, 2**v) - *v)
 	}
-	*v += 0.1 * (min(x, 2**v) - *v)
 }
 
-// at is the cost of so many rows: measured, else on the line between its neighbours, else in proportion to the nearest lower one.
+// at is the cost of so many rows: measured, else on the line between its neighbours, else in proportion to the nearest lower one. More rows never take
+// less, so what more have taken bounds it.
 func (m *meter) at(rows int) float64 {
 	rows = min(rows, meterRows-1)
-	if m[rows] > 0 {
-		return m[rows]
+	v := m.line(rows)
+	for _, more := range m.took[rows+1:] {
+		if more > 0 {
+			v = min(v, more)
+		}
+	}
+	return v
+}
+
+func (m *meter) line(rows int) float64 {
+	took := &m.took
+	if took[rows] > 0 {
+		return took[rows]
 	}
 	lo, hi := rows-1, rows+1
-	for lo > 0 && m[lo] == 0 {
+	for lo > 0 && took[lo] == 0 {
 		lo--
 	}
-	for hi < meterRows && m[hi] == 0 {
+	for hi < meterRows && took[hi] == 0 {
 		hi++
 	}
 	switch {
 	case lo > 0 && hi < meterRows:
-		return m[lo] + (m[hi]-m[lo])*float64(rows-lo)/float64(hi-lo)
+		return took[lo] + (took[hi]-took[lo])*float64(rows-lo)/float64(hi-lo)
 	case lo > 0:
-		return m[lo] * float64(rows) / float64(lo)
+		return took[lo] * float64(rows) / float64(lo)
 	case hi < meterRows:
-		return m[hi]
+		return took[hi]
 	}
 	return 0
 }
@@ -200,7 +220,7 @@ func (e *Engine) choose(c *choice, a *agreement) {
 			}
 		})
 	}
-	if best.mode == Autoregressive && hope.mode != Autoregressive && !wasTrial && a.trial <= 0 && others == 0 {
+	if hope.mode != Autoregressive && gain < least/1.3 && !wasTrial && a.trial <= 0 && others == 0 {
 		best, c.trying, a.trial = hope, true, trialEvery
 	}
 	if best != c.how {
