@@ -31,7 +31,7 @@ const (
 	maxNodes   = 20_000
 	maxLinks   = 100_000 // alternatives of all nodes together
 	maxFrames  = 64      // values around one another in an answer, and what is around those
-	maxThreads = 256     // ways in which the bytes of an answer may be read at the same time
+	maxThreads = 128     // ways in which the bytes of an answer may be read at the same time
 	maxCount   = 1 << 30 // of minLength and the like
 )
 

@@ -357,6 +357,32 @@ func TestLargeSchemas(t *testing.T) {
 	}
 }
 
+// A schema that can be read in very many ways costs no more than a bounded walk, and its answers obey all the same.
+func TestManyWays(t *testing.T) {
+	var alts []string
+	for i := range maxThreads {
+		alts = append(alts, fmt.Sprintf(`{"type":"object","properties":{"a":{"type":"string"},"k":{"const":%d}},"required":["a","k"],"additionalProperties":false}`, i))
+	}
+	src := `{"anyOf":[` + strings.Join(alts, ",") + `]}`
+	texts := make([][]byte, 257, 1<<15)
+	for b := range 256 {
+		texts[b] = []byte{byte(b)}
+	}
+	for i := range cap(texts) - len(texts) {
+		texts = append(texts, fmt.Appendf(nil, "w%x", i*2654435761%(1<<24)))
+	}
+	v, err := NewVocabulary(len(texts), func(id int32) []byte { return texts[id] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := matcher(t, v, Rule{Format: &Format{Schema: []byte(src), Field: "f"}})
+	start := time.Now()
+	for seed := range uint64(3) {
+		check(t, m, src, seed, map[string]bool{})
+	}
+	t.Logf("%d masks in %v", len(m.masks), time.Since(start))
+}
+
 // Nothing nests deeper than the bound, and at the bound everything can still be closed.
 func TestDepthIsBounded(t *testing.T) {
 	m := matcher(t, words(t), Rule{Format: &Format{Schema: []byte(`{"type":"array","items":{"$ref":"#"}}`), Field: "f"}})

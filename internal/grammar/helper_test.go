@@ -114,10 +114,10 @@ func obeys(top, schema, v any) error {
 		}
 		return last
 	}
-	if list, ok := s["enum"].([]any); ok && !slices.ContainsFunc(list, func(e any) bool { return alike(e, v) }) {
+	if list, ok := s["enum"].([]any); ok && !slices.ContainsFunc(list, func(e any) bool { return same(e, v) }) {
 		return fmt.Errorf("%v is none of %v", v, list)
 	}
-	if c, ok := s["const"]; ok && !alike(c, v) {
+	if c, ok := s["const"]; ok && !same(c, v) {
 		return fmt.Errorf("%v is not %v", v, c)
 	}
 	if err := ofType(s["type"], v); err != nil {
@@ -197,7 +197,7 @@ func ofType(want, v any) error {
 	return fmt.Errorf("%v is not of type %v", v, want)
 }
 
-func alike(a, b any) bool {
+func same(a, b any) bool {
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)
 	return string(x) == string(y)

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// maxMasks bounds the bytes of the masks that a Matcher keeps.
+// maxMasks bounds the bytes of the masks that a Matcher keeps, their labels included.
 const maxMasks = 8 << 20
 
 // Matcher joins a grammar with a vocabulary. It is safe for concurrent use.
@@ -20,6 +20,7 @@ type Matcher struct {
 
 	mu     sync.Mutex
 	masks  map[string]mask // by state
+	held   int             // bytes of masks
 	key    []byte
 	levels []State
 }
@@ -68,8 +69,9 @@ func (m *Matcher) mask(s *State) mask {
 		set += bits.OnesCount64(w)
 	}
 	out.all = set == m.v.size
-	if (len(m.masks)+1)*len(out.bits)*8 > maxMasks {
+	if m.held += len(m.key) + 8*len(out.bits); m.held > maxMasks {
 		clear(m.masks)
+		m.held = len(m.key) + 8*len(out.bits)
 	}
 	m.masks[string(m.key)] = out
 	return out

@@ -57,7 +57,7 @@ func (c *compiler) finish() error {
 	}
 	for changed := true; changed; {
 		changed = false
-		for i := range nodes {
+		for i := len(nodes) - 1; i >= 0; i-- { // parts mostly stand behind what they are parts of
 			if h := c.g.heightOf(&nodes[i]); h < nodes[i].height {
 				nodes[i].height, changed = h, true
 			}

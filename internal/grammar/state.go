@@ -1,7 +1,5 @@
 package grammar
 
-import "slices"
-
 // frame is one rule at work: a node, how far it is, and up to three numbers whose meaning is the kind's.
 type frame struct {
 	node    int32
@@ -161,7 +159,7 @@ func (g *Grammar) settle(dst *State, at int) {
 func (s *State) list(at int) {
 	from := int32(0)
 	for _, end := range s.ends {
-		if slices.Equal(s.frames[from:end], s.frames[at:]) {
+		if alike(s.frames[from:end], s.frames[at:]) {
 			s.frames = s.frames[:at]
 			return
 		}
@@ -172,6 +170,19 @@ func (s *State) list(at int) {
 		return
 	}
 	s.ends = append(s.ends, int32(len(s.frames)))
+}
+
+// alike compares two stacks from the top, where they differ first.
+func alike(a, b []frame) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // fits says whether node n can stand on a stack of depth frames, its own not counted.

@@ -107,15 +107,23 @@ func (v *Vocabulary) plant(ids []int32) trie {
 	return t
 }
 
+// maxWork bounds the walk of one mask, in stacks that take a byte: a large vocabulary read in one way takes half of it. The engine waits for a mask, so
+// a schema that can be read in very many ways must not take longer: it is left with fewer tokens, though always with those of one byte.
+const maxWork = 1 << 20
+
 // walk sets the bits of the tokens that g accepts from levels[0]; the other levels are scratch.
 func (t *trie) walk(g *Grammar, levels *[]State, mask []uint64) {
-	for i := int32(0); int(i) < len(t.nodes); {
+	t.bytewise(g, levels, mask)
+	work := 0
+	for i := int32(0); int(i) < len(t.nodes) && work < maxWork; {
 		n := &t.nodes[i]
 		d := int(n.depth)
 		for len(*levels) <= d+1 {
 			*levels = append(*levels, State{})
 		}
 		at := &(*levels)[d+1]
+		ways := len((*levels)[d].ends)
+		work += ways * (1 + ways/16) // each is compared with those before it
 		if g.Feed(at, &(*levels)[d], n.b); at.Dead() {
 			i = n.skip
 			continue
@@ -124,6 +132,25 @@ func (t *trie) walk(g *Grammar, levels *[]State, mask []uint64) {
 			mask[id/64] |= 1 << (id % 64)
 		}
 		i++
+	}
+}
+
+// bytewise is walk for the tokens of one byte.
+func (t *trie) bytewise(g *Grammar, levels *[]State, mask []uint64) {
+	if len(*levels) < 2 {
+		*levels = append(*levels, State{})
+	}
+	for i := int32(0); int(i) < len(t.nodes); i = t.nodes[i].skip {
+		n := &t.nodes[i]
+		if n.from == n.to {
+			continue
+		}
+		if g.Feed(&(*levels)[1], &(*levels)[0], n.b); (*levels)[1].Dead() {
+			continue
+		}
+		for _, id := range t.ids[n.from:n.to] {
+			mask[id/64] |= 1 << (id % 64)
+		}
 	}
 }
 
