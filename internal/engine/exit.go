@@ -63,6 +63,7 @@ func (r Rule) byHead() bool { return r >= ExitKL }
 type exiting struct {
 	exit   Exit
 	hist   []int32 // [Loops+1] tokens by passes made
+	eager  bool    // no row waits at the draft depth for guesses, because they stop before it
 	parked int     // rows in flight that have left
 	alive  int64   // the last step in which there were others
 }
@@ -108,6 +109,7 @@ func (e *Engine) setExit(c *choice, x Exit) {
 		x.Threshold = x.Rule.defaultThreshold()
 	}
 	c.exit, c.hist, c.alive = x, make([]int32, c.seq.Loops+1), -1
+	c.eager = e.lim.Coda > 0 && x.Rule.byHead()
 	if x.Deepest || e.lim.Coda > 0 {
 		c.serial()
 	}

@@ -151,6 +151,25 @@ func TestExitInModes(t *testing.T) {
 	}
 }
 
+// TestExitByLogitsInModes: with a coda a rule that looks at logits leaves guesses little to gain, but no mode takes more turns than plain decoding.
+func TestExitByLogitsInModes(t *testing.T) {
+	m := scripted.New(scripted.Options{Agree: 1, Prelude: 1, Core: 1, Coda: 1, Answers: []scripted.Answer{{Steps: scripted.Say(7, 8, 9)}}})
+	plain := 0
+	for mode := Autoregressive; mode <= Auto; mode++ {
+		e := New(m, Config{})
+		s := submit(t, e, &Request{Prompt: prompt(5, 1), MaxTokens: 41, Mode: mode, Exit: Exit{Rule: ExitArgmax, Threshold: 2}})
+		s.wait(t)
+		e.Close()
+		st := s.answers[0].st
+		if mode == Autoregressive {
+			plain = st.Turns
+		}
+		if st.Turns > plain || st.Histogram[2] != 40 {
+			t.Errorf("mode %d: %d turns, plain %d; passes %v", mode, st.Turns, plain, st.Histogram)
+		}
+	}
+}
+
 func TestExitRefusals(t *testing.T) {
 	e := start(t, scripted.New(scripted.Options{}), Config{})
 	for field, r := range map[string]Request{

@@ -276,7 +276,7 @@ func (e *Engine) gather() []model.Row {
 	for i := range e.rows {
 		s := &e.of[i]
 		c := s.b.c
-		s.idle = s.idle || s.round && !s.parked && c.how.waits() && int(e.rows[i].Loop) == c.how.loops && c.shallow == step
+		s.idle = s.idle || s.round && !s.parked && c.how.waits() && !c.eager && int(e.rows[i].Loop) == c.how.loops && c.shallow == step
 	}
 	e.park()
 	for i := range e.rows {
