@@ -24,14 +24,14 @@ func ISA() string {
 // callWeights bounds the weights of one call of a kernel: assembly cannot be interrupted, and some 50 µs is as long as a stop of the world should wait.
 const callWeights = 1 << 20
 
-// nearWeights is how many weights of a byte stay in the first cache, beside the activations of a tile, until the next tile of rows needs them.
-const nearWeights = 16 << 10
+// nearBytes is how much of the weights stays in the first cache, beside the activations of a tile, until the next tile of rows needs it.
+const nearBytes = 16 << 10
 
-// panelRun gives the number of panels of one call: many where one tile takes all rows, and as many as the next tile finds in the cache where several do, since
-// panels of narrow matrices take no longer than a call.
-func panelRun(rows, tileRows, k int) int {
+// panelRun gives the number of panels of one call, weights of so many bytes: many where one tile takes all rows, and as many as the next tile finds in the cache where several do,
+// since a panel of a narrow matrix takes no longer than a call.
+func panelRun(rows, tileRows, k, bytes int) int {
 	if rows > tileRows {
-		return max(1, nearWeights/(k*Panel))
+		return max(1, nearBytes/(k*Panel*bytes))
 	}
 	return max(1, callWeights/(rows*k*Panel))
 }
@@ -41,7 +41,11 @@ func mulPlain(dst []float32, ldd int, x []float32, ldx, rows int, w plainPanels)
 		mulPlainGeneric(dst, ldd, x, ldx, rows, w)
 		return
 	}
-	run := panelRun(rows, plainTileRows, w.k)
+	bytes := 2
+	if w.lay == layF32 {
+		bytes = 4
+	}
+	run := panelRun(rows, plainTileRows, w.k, bytes)
 	for p := 0; p < w.panels; p += run {
 		n := min(run, w.panels-p)
 		for r := 0; r < rows; {
@@ -177,7 +181,7 @@ func mulQuantBlock(dst []float32, ldd int, a *quantRows, r0, r1 int, w *Matrix, 
 	if w.lay == layQ8 {
 		most = wideTileRows
 	}
-	run := panelRun(r1-r0, most, a.blocks*qk)
+	run := panelRun(r1-r0, most, a.blocks*qk, 1)
 	for p := p0; p < p1; p += run {
 		n := min(run, p1-p)
 		for r := r0; r < r1; {
