@@ -18,6 +18,9 @@ import (
 //go:embed torch/modeling_tinyloop.py
 var modeling []byte
 
+//go:embed torch/train.py
+var trainer []byte
+
 // ExportOptions say how a model is written for PyTorch.
 type ExportOptions struct {
 	Type kernel.Type // of the matrices: F32 (also the zero value), F16 or BF16; vectors are always f32
@@ -26,7 +29,7 @@ type ExportOptions struct {
 }
 
 // Export writes the model of in as a folder: config.json (model_type "tinyloop", the keys of a .tinyloop file without their prefix), model.safetensors under
-// the names of a .tinyloop file, and modeling_tinyloop.py, which computes it in plain PyTorch. The folder is made if it is not there; the tokenizer's files
+// the names of a .tinyloop file, modeling_tinyloop.py, which computes it in plain PyTorch, and train.py, which trains it on. The folder is made if it is not there; the tokenizer's files
 // are the caller's business. What was written is read back by Load and Convert.
 func Export(in *tensorfile.File, dir string, o ExportOptions) error {
 	m, slots, weights, err := openRewritable(in, Range{})
@@ -44,8 +47,10 @@ func Export(in *tensorfile.File, dir string, o ExportOptions) error {
 	if err := tensorfile.WriteSafetensors(filepath.Join(dir, "model.safetensors"), carriedTexts(in), sources); err != nil {
 		return err
 	}
-	if err := WriteFile(filepath.Join(dir, "modeling_tinyloop.py"), modeling); err != nil {
-		return err
+	for name, text := range map[string][]byte{"modeling_tinyloop.py": modeling, "train.py": trainer} {
+		if err := WriteFile(filepath.Join(dir, name), text); err != nil {
+			return err
+		}
 	}
 	return WriteFile(filepath.Join(dir, configName), hfTinyloopConfig(&m.spec))
 }
