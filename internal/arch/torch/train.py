@@ -188,7 +188,13 @@ def main():
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device.type, torch.bfloat16) if o.bf16 else contextlib.nullcontext():
             loss = loss_of(ids, targets, loops, o.grad_loops, start, extra, o.z)
-        loss.backward()
+        share = torch.ones((), device=device)
+        if world > 1:  # processes have learned tokens in different numbers: the mean is that of all of them
+            count = (targets >= 0).sum().float()
+            total = count.clone()
+            distributed.all_reduce(total)
+            share = count * world / total
+        (loss * share).backward()
         norm = nn.utils.clip_grad_norm_(learned, o.clip)
         if torch.isfinite(norm):  # the same in every process: gradients are averaged
             optimizer.step()
