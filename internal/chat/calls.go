@@ -111,6 +111,7 @@ type Reader struct {
 
 	buf   []byte // text that is held back, or what stands behind the mark that opens
 	in    bool   // behind that mark
+	blank []byte // white space that was left out in front of it: text again when no call follows
 	scan  objectScan
 	named bool // Sure: the name is out
 	sent  int  // Sure: bytes of buf whose arguments are out
@@ -159,11 +160,13 @@ func (r *Reader) readText(out []Piece, end bool) (_ []Piece, more bool) {
 		}
 	}
 	blank := len(bytes.TrimSpace(r.buf[:ready])) == 0
+	r.blank = r.blank[:0]
 	switch {
 	case ready == 0:
 	case blank && !r.spoke && at < 0 && !end: // may stand in front of a call
 		return out, false
 	case blank && !r.spoke && (at >= 0 || r.calls > 0):
+		r.blank = append(r.blank, r.buf[:ready]...)
 	default:
 		out = append(out, Piece{Text: string(r.buf[:ready]), Call: -1})
 		r.spoke = true
@@ -231,7 +234,7 @@ func (r *Reader) readCall(out []Piece, end bool) (_ []Piece, more bool) {
 // noCall makes text of a mark that no call follows; what stands behind it is looked at again.
 func (r *Reader) noCall(out []Piece) []Piece {
 	r.in, r.spoke = false, true
-	return append(out, Piece{Text: r.Open, Call: -1})
+	return append(out, Piece{Text: string(r.blank) + r.Open, Call: -1})
 }
 
 // whole gives out a call that is complete, if it is one.

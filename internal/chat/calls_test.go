@@ -91,6 +91,8 @@ func answers() map[string]string {
 		"Well:\n" + one:                  "Well:\n" + `|add{"a":1}`,
 		"\n\n" + one + "\n" + one + "\n": `|add{"a":1}|add{"a":1}`,
 		one + " done":                    ` done|add{"a":1}`,
+		"\n\n<tool_call>{":               "\n\n<tool_call>{",
+		one + "\n<tool_call>{":           "\n<tool_call>{" + `|add{"a":1}`,
 		"<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": [1, {\"b\": \"}</tool_call>\"}]}}\n</tool_call>": `|add{"a": [1, {"b": "}</tool_call>"}]}`,
 		`<tool_call>{"arguments":{"a":1},"name":"add"}</tool_call>`:                                               `|add{"a":1}`,
 		`<tool_call>{"name":"add","arguments":"{\"a\":1}"}</tool_call>`:                                           `|add{"a":1}`,
