@@ -343,7 +343,7 @@ func (s *Stream) release(ch *choice, fresh []byte, end bool) (string, []Logprob)
 	keep := 0
 	switch {
 	case word >= 0:
-		keep = len(s.stop.words[word])
+		keep = len(s.stop.words[word].Text)
 	case !end:
 		keep = held(ch.match)
 	}
@@ -507,7 +507,7 @@ func (s *Stream) stats(ch *choice, st engine.Stats) Stats {
 			Drafted: st.Drafted, Judged: st.Judged, Accepted: st.Accepted, Rounds: st.Rounds}
 	}
 	if ch.word >= 0 {
-		out.StopString = s.stop.words[ch.word]
+		out.StopString = s.stop.words[ch.word].Text
 	}
 	if ch.tokens > 0 {
 		out.TTFT = ch.first.Sub(s.start)

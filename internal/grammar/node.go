@@ -32,7 +32,7 @@ type node struct {
 	max    int32    // -1 = no end
 	texts  []string // literal: sorted, without duplicates; free: the mark
 	alts   []int32  // choice; series: the steps
-	fail   []int32  // free: the failure function of the mark (Knuth, Morris, Pratt 1977)
+	mark   Needle   // free: what ends the text, texts[0]
 	height int32    // the fewest frames that a value needs
 }
 
@@ -86,7 +86,7 @@ func (n *node) order() {
 			}
 		}
 	case free:
-		n.fail = borders(n.texts[0])
+		n.mark = NewNeedle(n.texts[0])
 	}
 }
 
@@ -153,34 +153,6 @@ func (c *compiler) flatten() error {
 		nodes[i].alts = alts
 	}
 	return nil
-}
-
-// borders is, for each prefix of w, the length of its longest proper border.
-func borders(w string) []int32 {
-	f := make([]int32, len(w))
-	k := int32(0)
-	for i := 1; i < len(w); i++ {
-		for k > 0 && w[k] != w[i] {
-			k = f[k-1]
-		}
-		if w[k] == w[i] {
-			k++
-		}
-		f[i] = k
-	}
-	return f
-}
-
-// meet gives how much of the mark of a free text is written after one more byte.
-func (n *node) meet(k int32, b byte) int32 {
-	mark := n.texts[0]
-	for k > 0 && mark[k] != b {
-		k = n.fail[k-1]
-	}
-	if mark[k] == b {
-		k++
-	}
-	return k
 }
 
 // narrow gives the range of sorted texts within [lo, hi) that have byte b at place off.

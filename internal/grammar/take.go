@@ -255,7 +255,7 @@ func takeFree(f *frame, n *node, b byte) (outcome, int32) {
 		f.step = 0
 		return opened, n.item
 	}
-	if f.a = n.meet(f.a, b); int(f.a) == len(n.texts[0]) {
+	if f.a = n.mark.Next(f.a, b); int(f.a) == len(n.texts[0]) {
 		f.a, f.step = 0, 1
 		f.b++
 	}
