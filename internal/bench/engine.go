@@ -17,7 +17,7 @@ func (b *bed) engineRows(e *engine.Engine, o *Options) []*series {
 	for _, n := range b.prefills {
 		n = min(n, b.m.Spec.Context-1) // one place for the token that ends the measurement
 		out = append(out, &series{Rate: Rate{Work: Prefill, N: n, Via: Engine}, sample: func(ctx context.Context, _ *series) (float64, error) {
-			g, err := b.submit(ctx, e, 1, n, 1)
+			g, err := b.submit(ctx, e, 1, n, 0)
 			if err != nil {
 				return 0, err
 			}
@@ -36,13 +36,13 @@ func (b *bed) engineRows(e *engine.Engine, o *Options) []*series {
 // engineDecode is the rate of requests of a prompt each, while all of them decode.
 func (b *bed) engineDecode(e *engine.Engine, work string, n, requests, prompt, tokens int) *series {
 	return &series{Rate: Rate{Work: work, N: n, Via: Engine}, sample: func(ctx context.Context, s *series) (float64, error) {
-		g, err := b.submit(ctx, e, requests, prompt, tokens+1)
+		g, err := b.submit(ctx, e, requests, prompt, tokens)
 		if err != nil {
 			return 0, err
 		}
 		gaps := g.gaps()
 		if len(gaps) == 0 {
-			return 0, fault.New(fault.Invalid, "tokens", "the %d streams never decoded at the same time: ask for more tokens than %d", requests, tokens)
+			return 0, fault.New(fault.Invalid, "streams", "the %d streams never decoded at the same time within a context of %d", requests, b.m.Spec.Context)
 		}
 		s.allocs = append(s.allocs, float64(g.allocs)/float64(requests*tokens))
 		return s.steps(requests, gaps), nil
@@ -74,7 +74,8 @@ func (g *group) gaps() []float64 {
 	return out
 }
 
-// submit runs requests of equal prompts to their end.
+// submit runs requests of equal prompts until each has given tokens more since the last of them gave its first. Those that began sooner go on as long as the
+// context lets them, since a prompt of many takes longer than few tokens.
 func (b *bed) submit(ctx context.Context, e *engine.Engine, requests, prompt, tokens int) (*group, error) {
 	ids := make([]int32, prompt)
 	for i := range ids {
@@ -86,8 +87,9 @@ func (b *bed) submit(ctx context.Context, e *engine.Engine, requests, prompt, to
 	waiting := requests // of the engine's goroutine: requests without a token yet
 	var before, after runtime.MemStats
 	for i := range sinks {
-		sinks[i] = sink{at: make([]time.Time, 0, tokens), ends: ends, waiting: &waiting, before: &before}
-		r := &engine.Request{Prompt: ids, MaxTokens: tokens, Loops: b.loops, IgnoreStop: true}
+		most := min(b.m.Spec.Context-prompt, tokens+1+requests*prompt/8)
+		sinks[i] = sink{at: make([]time.Time, 0, most), ends: ends, waiting: &waiting, before: &before, left: tokens}
+		r := &engine.Request{Prompt: ids, MaxTokens: most, Loops: b.loops, IgnoreStop: true}
 		if err := e.Submit(ctx, r, &sinks[i]); err != nil {
 			return nil, err
 		}
@@ -111,6 +113,7 @@ type sink struct {
 	ends    chan<- error
 	waiting *int
 	before  *runtime.MemStats
+	left    int // tokens to come once nobody waits
 }
 
 func (s *sink) Started()                       {}
@@ -124,7 +127,11 @@ func (s *sink) Token(int, sample.Choice) bool {
 		}
 	}
 	s.at = append(s.at, time.Now())
-	return true
+	if *s.waiting > 0 {
+		return true
+	}
+	s.left--
+	return s.left >= 0
 }
 
 func (s *sink) Finish(_ int, why engine.Why, st engine.Stats) {
