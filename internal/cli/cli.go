@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -56,8 +57,10 @@ func Main(args []string, io *IO) (status int) {
 			panic(e)
 		}
 	}()
-	var r root
-	parser, err := newParser(&r, io)
+	if ctx := parseOne(args, io); ctx != nil {
+		return run(ctx, io)
+	}
+	parser, err := newParser(&root{}, io)
 	if err != nil {
 		return complain(io, 2, err)
 	}
@@ -73,13 +76,63 @@ func Main(args []string, io *IO) (status int) {
 		}
 		return code
 	}
+	return run(ctx, io)
+}
+
+func run(ctx *kong.Context, io *IO) (status int) {
 	if err := ctx.Run(io); err != nil {
 		return complain(io, 1, err)
 	}
 	return 0
 }
 
-func newParser(r *root, io *IO) (*kong.Kong, error) {
+// parseOne reads a command line with the flags of its command alone, since the table of all commands takes longer to build than a small model to load. It gives nil where that table
+// is needed: for help, for the keys of a configuration file, and to say what is wrong.
+func parseOne(args []string, io *IO) *kong.Context {
+	if len(args) == 0 || os.Getenv("TINYLOOP_CONFIG") != "" {
+		return nil
+	}
+	for _, a := range args {
+		if strings.HasPrefix(a, "--config") || a == "-h" || strings.HasPrefix(a, "--help") {
+			return nil
+		}
+	}
+	grammar := commandAlone(args[0])
+	if grammar == nil {
+		return nil
+	}
+	parser, err := newParser(grammar, io)
+	if err != nil {
+		return nil
+	}
+	ctx, err := parser.Parse(args)
+	if err != nil {
+		return nil
+	}
+	return ctx
+}
+
+// commandAlone gives a pointer to a root with one command only, nil for a name that is none.
+func commandAlone(name string) any {
+	all := reflect.TypeFor[root]()
+	var fields []reflect.StructField
+	found := false
+	for i := range all.NumField() {
+		f := all.Field(i)
+		_, command := f.Tag.Lookup("cmd")
+		if command && strings.ToLower(f.Name) != name {
+			continue
+		}
+		found = found || command
+		fields = append(fields, f)
+	}
+	if !found {
+		return nil
+	}
+	return reflect.New(reflect.StructOf(fields)).Interface()
+}
+
+func newParser(grammar any, io *IO) (*kong.Kong, error) {
 	options := []kong.Option{
 		kong.Name("tinyloop"),
 		kong.Description("TinyLoop loads and serves small looped language models on ordinary CPUs."),
@@ -96,7 +149,7 @@ func newParser(r *root, io *IO) (*kong.Kong, error) {
 		}
 		options = append(options, kong.Configuration(loadTOML, path))
 	}
-	return kong.New(r, options...)
+	return kong.New(grammar, options...)
 }
 
 // commandOf gives the command as it was typed, ending in a blank.

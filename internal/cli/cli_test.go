@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -47,4 +48,30 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	b[len(b)-100] ^= 1
 	ts.Check(os.WriteFile(path, b, 0o600))
+}
+
+// TestCommandAlone: every command that the table has is found by its name, and alone it takes the flags that it takes in the table.
+func TestCommandAlone(t *testing.T) {
+	whole, err := newParser(&root{}, &IO{Out: io.Discard, Err: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range whole.Model.Children {
+		grammar := commandAlone(n.Name)
+		if grammar == nil {
+			t.Errorf("%s is not found", n.Name)
+			continue
+		}
+		alone, err := newParser(grammar, &IO{Out: io.Discard, Err: io.Discard})
+		if err != nil {
+			t.Fatal(n.Name, err)
+		}
+		if len(alone.Model.Children) != 1 || alone.Model.Children[0].Name != n.Name || len(alone.Model.Children[0].Flags) != len(n.Flags) ||
+			len(alone.Model.Children[0].Children) != len(n.Children) || len(alone.Model.Flags) != len(whole.Model.Flags) {
+			t.Errorf("%s alone is another command", n.Name)
+		}
+	}
+	if commandAlone("config") != nil || commandAlone("nothing") != nil {
+		t.Error("a command that is none")
+	}
 }
