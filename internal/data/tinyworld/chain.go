@@ -19,7 +19,7 @@ const spots = "Paris Rome Madrid Berlin Oslo Dublin Budapest Zagreb Ankara Rabat
 const (
 	maxHops     = 6
 	heldHops    = 8
-	minDistract = 1
+	minDistract = 0
 	maxDistract = 12
 
 	// questions about one context: the context is read once, every further question is nearly all answer.

@@ -16,7 +16,7 @@ import (
 type tool struct {
 	names, held string // what it is called, and in the test split
 	about       string
-	params      string // name:type, …
+	params      string // name|other name:type, …
 	draw        func(*sheet) call
 }
 
@@ -33,19 +33,26 @@ func quote(s string) string { return `"` + s + `"` } // none of the texts here n
 
 func toolbox() []tool {
 	return []tool{
-		{"get_weather weather weather_now current_weather", "fetch_forecast sky_report", "Weather of a city", "city:string", weather},
-		{"get_time clock time_in local_time", "current_hour city_clock", "Local time of a city", "city:string", clock},
-		{"add sum add_numbers plus", "total compute_sum", "Adds two numbers", "a:integer, b:integer", adder},
-		{"multiply times product mul", "multiply_numbers compute_product", "Multiplies two numbers", "a:integer, b:integer", product},
-		{"get_price price price_of cost", "lookup_price shop_price", "Price of a thing in euros", "item:string", price},
-		{"set_timer timer start_timer countdown", "make_timer wait_minutes", "Starts a timer", "minutes:integer", timer},
-		{"send_message message write_to send", "post_message notify", "Sends a message to someone", "to:string, text:string", message},
-		{"next_train train find_train train_times", "rail_times lookup_train", "Next train between two towns", "from:string, to:string", train},
+		{"get_weather weather weather_now current_weather", "fetch_forecast sky_report", "Weather of a city", "city|location|place|town:string", weather},
+		{"get_time clock time_in local_time", "current_hour city_clock", "Local time of a city", "city|location|place:string", clock},
+		{"add sum add_numbers plus", "total compute_sum", "Adds two numbers", "a|x|first:integer, b|y|second:integer", adder},
+		{"multiply times product mul", "multiply_numbers compute_product", "Multiplies two numbers", "a|x|first:integer, b|y|second:integer", product},
+		{"get_price price price_of cost", "lookup_price shop_price", "Price of a thing in euros", "item|product|thing:string", price},
+		{"set_timer timer start_timer countdown", "make_timer wait_minutes", "Starts a timer", "minutes|duration|length:integer", timer},
+		{"send_message message write_to send", "post_message notify", "Sends a message to someone", "to|recipient|name:string, text|message|content:string", message},
+		{"next_train train find_train train_times", "rail_times lookup_train", "Next train between two towns", "from|origin|start:string, to|destination|end:string", train},
 	}
 }
 
-// city gives a capital that stands after a preposition as it is.
+// city gives a capital that stands after a preposition as it is, an invented town, or a name that never was: what is written into a call must be
+// copied, not recognised.
 func (s *sheet) city() string {
+	switch s.below(4) {
+	case 0:
+		return pick(s.rng, strings.Fields(towns))
+	case 1:
+		return s.coin()
+	}
 	for {
 		if c := s.randomCountry().capital; !strings.HasPrefix(c, "Le ") {
 			return c
@@ -58,8 +65,9 @@ func (s *sheet) randomCountry() country { return pick(s.rng, s.countries()) }
 func weather(s *sheet) call {
 	c, deg := s.city(), s.from(1, 35)
 	sky := pick(s.rng, words("sunny/ensoleillé, cloudy/nuageux, rainy/pluvieux, windy/venteux, foggy/brumeux"))
-	ask := pick(s.rng, s.both([]string{"What is the weather in {C}?", "How is the weather in {C}?", "Is it warm in {C}?"},
-		[]string{"Quel temps fait-il à {C} ?", "Donne-moi la météo à {C}.", "Fait-il chaud à {C} ?"}))
+	ask := pick(s.rng, s.both([]string{"What is the weather in {C}?", "How is the weather in {C}?", "Is it warm in {C}?", "What is the weather like in {C}?", "Weather in {C}?",
+		"Tell me the weather in {C}.", "What's the weather like in {C} today?"},
+		[]string{"Quel temps fait-il à {C} ?", "Donne-moi la météo à {C}.", "Fait-il chaud à {C} ?", "Quelle est la météo à {C} ?", "Météo à {C} ?", "Quel temps fait-il aujourd'hui à {C} ?"}))
 	return call{fill(ask, "C", c), []string{quote(c)}, fmt.Sprintf(`{"sky":%q,"degrees":%d}`, sky.en, deg),
 		s.say(fmt.Sprintf("It is %s in %s, %d degrees.", sky.en, c, deg), fmt.Sprintf("Le temps est %s à %s : %d degrés.", sky.fr, c, deg)), strconv.Itoa(deg)}
 }
@@ -67,8 +75,8 @@ func weather(s *sheet) call {
 func clock(s *sheet) call {
 	c := s.city()
 	t := fmt.Sprintf("%02d:%02d", s.below(24), s.below(60))
-	ask := pick(s.rng, s.both([]string{"What time is it in {C}?", "Tell me the time in {C}.", "What is the hour in {C}?"},
-		[]string{"Quelle heure est-il à {C} ?", "Donne-moi l'heure à {C}.", "Il est quelle heure à {C} ?"}))
+	ask := pick(s.rng, s.both([]string{"What time is it in {C}?", "Tell me the time in {C}.", "What is the hour in {C}?", "What's the time in {C}?", "Time in {C}?"},
+		[]string{"Quelle heure est-il à {C} ?", "Donne-moi l'heure à {C}.", "Il est quelle heure à {C} ?", "Quelle heure à {C} ?"}))
 	return call{fill(ask, "C", c), []string{quote(c)}, `{"time":"` + t + `"}`, s.say("It is "+t+" in "+c+".", "Il est "+t+" à "+c+"."), t}
 }
 
@@ -95,6 +103,9 @@ func price(s *sheet) call {
 	w, p := pick(s.rng, s.w.things), strconv.Itoa(s.from(1, 99))
 	ask := pick(s.rng, s.both([]string{"How much does this cost: {T}?", "What is the price of one {T}?"}, []string{"Combien coûte ceci : {T} ?", "Quel est le prix de l'article : {T} ?"}))
 	name := s.say(w.en, w.fr)
+	if s.odds(1, 3) {
+		name = lower(s.coin())
+	}
 	return call{fill(ask, "T", name), []string{quote(name)}, `{"euros":` + p + `}`, s.say("The price is "+p+" euros.", "Le prix est de "+p+" euros."), p}
 }
 
@@ -107,6 +118,9 @@ func timer(s *sheet) call {
 
 func message(s *sheet) call {
 	n := pick(s.rng, s.w.people).name
+	if s.odds(1, 3) {
+		n = s.coin()
+	}
 	text := pick(s.rng, s.both([]string{"I am late", "See you at noon", "Thank you", "Call me", "Dinner is ready"},
 		[]string{"Je suis en retard", "Rendez-vous à midi", "Merci", "Appelle-moi", "Le repas est prêt"}))
 	ask := pick(s.rng, s.both([]string{"Write to {N}: {T}", "Send {N} the message: {T}"}, []string{"Écris à {N} : {T}", "Envoie à {N} le message : {T}"}))
@@ -114,7 +128,7 @@ func message(s *sheet) call {
 }
 
 func train(s *sheet) call {
-	t := sample(s.rng, strings.Fields(towns), 2)
+	t := sample(s.rng, append(strings.Fields(towns), s.coin(), s.coin(), s.coin(), s.coin()), 2)
 	at := fmt.Sprintf("%02d:%02d", s.from(5, 22), s.below(60))
 	ask := pick(s.rng, s.both([]string{"When is the next train from {A} to {B}?", "I want to go from {A} to {B} by train."},
 		[]string{"Quand part le prochain train de {A} à {B} ?", "Je veux aller de {A} à {B} en train."}))
@@ -147,11 +161,35 @@ func (t *tool) arguments(values []string) string {
 	return "{" + strings.Join(out, ",") + "}"
 }
 
+// nameOf gives the name under which a function is offered. Half of them in training are made up, so that a name is read and copied, not guessed from the
+// question.
 func (s *sheet) nameOf(t *tool) string {
 	if s.held() {
 		return pick(s.rng, strings.Fields(t.held))
 	}
-	return pick(s.rng, strings.Fields(t.names))
+	if s.odds(1, 2) {
+		return pick(s.rng, strings.Fields(t.names))
+	}
+	verb := pick(s.rng, strings.Fields("get find show read run do call ask check make give take use my"))
+	switch noun := strings.ToLower(s.coin()); s.below(3) {
+	case 0:
+		return noun
+	case 1:
+		return noun + "_" + verb
+	default:
+		return verb + "_" + noun
+	}
+}
+
+// named is the function with one name for each of its parameters.
+func (s *sheet) named(t tool) tool {
+	var params []string
+	for p := range strings.SplitSeq(t.params, ", ") {
+		names, typ, _ := strings.Cut(p, ":")
+		params = append(params, pick(s.rng, strings.Split(names, "|"))+":"+typ)
+	}
+	t.params = strings.Join(params, ", ")
+	return t
 }
 
 func tools(s *sheet) {
@@ -163,21 +201,30 @@ func tools(s *sheet) {
 	offered := sample(s.rng, toolbox(), s.from(1, 2))
 	var names, offers []string
 	for i := range offered {
+		offered[i] = s.named(offered[i])
 		names = append(names, s.nameOf(&offered[i]))
 		offers = append(offers, offered[i].offer(names[i]))
 	}
 	s.level(len(offered))
 	s.doc.Tools = json.RawMessage("[" + strings.Join(offers, ",") + "]")
 	if s.odds(1, 4) { // a question that needs no function
-		if s.odds(1, 2) {
-			s.fact()
-			return
-		}
-		s.capital()
+		s.needless()
 		return
 	}
 	k := s.below(len(offered))
 	s.use(&offered[k], names[k])
+}
+
+// needless asks what no function is needed for.
+func (s *sheet) needless() {
+	switch s.below(4) {
+	case 0:
+		s.fact()
+	case 1:
+		s.askFact(&s.w.talk[s.below(len(s.w.talk))])
+	default:
+		s.capital()
+	}
 }
 
 // use asks for what a function gives, calls it and answers from its result.
