@@ -7,7 +7,7 @@ const [file, tokens] = [process.argv[2], JSON.parse(process.argv[3])];
 const llama = await getLlama({gpu: false, build: "never", logLevel: LlamaLogLevel.error, maxThreads: 1});
 const model = await llama.loadModel({modelPath: file, gpuLayers: 0});
 const context = await model.createContext({
-    contextSize: 64, threads: 1, flashAttention: false, experimentalKvCacheKeyType: "F32", experimentalKvCacheValueType: "F32"
+    contextSize: Math.max(64, tokens.length), threads: 1, flashAttention: false, experimentalKvCacheKeyType: "F32", experimentalKvCacheValueType: "F32"
 });
 const input = tokens.map((t) => [t, {generateNext: {token: true, probabilities: true, options: {temperature: 0}}}]);
 const out = await context.getSequence().controlledEvaluate(input);

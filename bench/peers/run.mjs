@@ -27,16 +27,16 @@ const shapes = {
 };
 const aims = {
     decode: {
-        "15m": {q8_0: 5, q4_0: 5, f32: 1.8, f16: 1.8}, "124m": {q8_0: 2.2, q4_0: 2.2, f16: 1.5},
-        "1.1b": {q8_0: 1.7, q4_0: 1.7, f16: 1.4}, "looped": {q8_0: 3}
+        "15m": {q8_0: 5, q4_0: 5, f32: 1.8, f16: 1.8}, "124m": {q8_0: 2.2, q4_0: 2.2, q4_K: 2.2, f16: 1.5},
+        "1.1b": {q8_0: 1.7, q4_0: 1.7, q4_K: 1.7, f16: 1.4}, "looped": {q8_0: 3}
     },
-    prefill: {q8_0: 2.3, q4_0: 2.8, f16: 1.2, f32: 1.2}
+    prefill: {q8_0: 2.3, q4_0: 2.8, q4_K: 2.3, f16: 1.2, f32: 1.2}
 };
 
 // models lists what is run: shape, format, and which groups of rows.
 function models() {
     const list = [];
-    for (const [shape, types] of [["15m", ["q8_0", "q4_0", "f16", "f32"]], ["124m", ["q8_0", "q4_0", "f16"]], ["looped", ["q8_0"]], ["1.1b", ["q8_0", "q4_0", "f16"]]])
+    for (const [shape, types] of [["15m", ["q8_0", "q4_0", "f16", "f32"]], ["124m", ["q8_0", "q4_0", "q4_K", "f16"]], ["looped", ["q8_0"]], ["1.1b", ["q8_0", "q4_0", "q4_K", "f16"]]])
         for (const type of types)
             list.push({name: `${shape}-${type}`, shape, type, groups: groupsOf(shape, type)});
     return list.filter((m) => positionals.length === 0 || positionals.some((p) => m.name.startsWith(p)));
