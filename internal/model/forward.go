@@ -111,7 +111,7 @@ func (s *Scratch) beginLogits(rows []Row) {
 		if rows[i].Want {
 			at = int32(len(s.want))
 			s.want = append(s.want, int32(i))
-			s.wantIn = append(s.wantIn, int32(i%tile))
+			s.wantIn = append(s.wantIn, s.ring[i])
 		}
 		s.logitsAt = append(s.logitsAt, at)
 	}

@@ -12,13 +12,7 @@ import (
 // ownRows gives the least number of rows of a worker for which it takes them through the layers alone. That spares barriers and uneven shares between them, but every worker
 // then reads all weights of the layers: few rows pay only where these come from a cache, many always.
 func (m *Model) ownRows() int {
-	bytes := m.Bytes()
-	for _, w := range []*kernel.Matrix{m.W.Embed, m.W.Positions, m.W.Head} {
-		if w != nil {
-			bytes -= int64(w.Bytes())
-		}
-	}
-	switch {
+	switch bytes := m.layerBytes(); {
 	case bytes <= 4<<20:
 		return 1
 	case bytes <= 12<<20:
@@ -27,23 +21,67 @@ func (m *Model) ownRows() int {
 	return 8
 }
 
-// share gives the part of rows [lo, hi) of the call that this worker takes through the layers, and how: with all others, or alone. In the latter case a barrier must follow.
-func (s *Scratch) share(w *par.Worker, lo, hi int) (as *par.Worker, d *desk, from, to int) {
-	if w.N == 1 || w.N != len(s.parts) || hi-lo < s.ownRows*w.N {
-		return w, &s.all, lo, hi
+// ownWeights is the size of layers beyond which a worker's own rows are many: weights then come from memory for every piece, and the more rows a piece has the less that costs. Below,
+// the activations of fewer rows stay in the second cache.
+const ownWeights = 12 << 20
+
+// pieceRows gives the most rows of a worker that has its own, of calls of up to n rows through layers of so many bytes.
+func pieceRows(n, workers int, bytes int64) int {
+	most := tile / min(workers, 2)
+	if bytes > ownWeights {
+		most = tile
 	}
-	from, to = w.Split(hi - lo)
-	return w.Alone(!s.apart(lo, hi)), &s.parts[w.ID], lo + from, lo + to
+	return min(most, (n+workers-1)/workers)
 }
 
-// apart says whether no two of rows [lo, hi) of the call belong to one sequence or to branches that write to each other's pages, so that no row reads what another one writes.
-func (s *Scratch) apart(lo, hi int) bool {
-	for i := lo; i < hi; i++ {
+// layerBytes gives the memory of the weights that every row passes.
+func (m *Model) layerBytes() int64 {
+	bytes := m.Bytes()
+	for _, w := range []*kernel.Matrix{m.W.Embed, m.W.Positions, m.W.Head} {
+		if w != nil {
+			bytes -= int64(w.Bytes())
+		}
+	}
+	return bytes
+}
+
+// cut is how this worker takes the rows of a call through the layers: all of them in tiles together with the others, or alone every step-th piece from the first on.
+type cut struct {
+	size, first, step int
+	own, follows      bool
+}
+
+// cut decides it by the number of rows. Pieces are as even as their number, the same for every worker, allows.
+func (s *Scratch) cut(w *par.Worker) cut {
+	n := len(s.rows)
+	if w.N == 1 || w.N != len(s.parts) || n < s.ownRows*w.N {
+		return cut{size: s.tile, step: 1}
+	}
+	pieces := (n + s.tile - 1) / s.tile * w.N
+	return cut{size: (n + pieces - 1) / pieces, first: w.ID, step: w.N, own: true, follows: !s.apart()}
+}
+
+// take gives rows [lo, hi) of piece i, and who computes them where.
+func (s *Scratch) take(w *par.Worker, c *cut, i int) (as *par.Worker, d *desk, lo, hi int) {
+	lo, hi = i*c.size, min((i+1)*c.size, len(s.rows))
+	if !c.own {
+		return w, &s.all, lo, hi
+	}
+	return w.Piece(i, c.follows), &s.parts[w.ID], lo, hi
+}
+
+// apart says whether no two rows of the call belong to one sequence or to branches that write to each other's pages, so that no row reads what another one writes. It does not
+// look at more rows than a tile has.
+func (s *Scratch) apart() bool {
+	if len(s.rows) > tile {
+		return false
+	}
+	for i := range s.rows {
 		r := &s.rows[i]
 		if r.Also != nil || len(r.Pages) == 0 {
 			return false
 		}
-		for j := lo; j < i; j++ {
+		for j := range i {
 			if &s.rows[j].Pages[0] == &r.Pages[0] {
 				return false
 			}
@@ -54,16 +92,14 @@ func (s *Scratch) apart(lo, hi int) bool {
 
 // enter is the program of one worker.
 func (s *Scratch) enter(w *par.Worker) {
-	for at := 0; at < len(s.rows); at += tile {
-		as, d, lo, hi := s.share(w, at, min(at+tile, len(s.rows)))
+	c := s.cut(w)
+	for i := c.first; i*c.size < len(s.rows); i += c.step {
+		as, d, lo, hi := s.take(w, &c, i)
 		h := s.h.Rows(lo, hi)
 		s.embed(as, d, &h, s.rows[lo:hi])
 		as.Barrier()
 		s.blocks(as, d, s.m.W.Prelude, &h, s.places[lo:hi])
 		s.start(as, d, &h, lo, hi)
-		if as != w {
-			w.Barrier() // rows of the next tile may follow on these
-		}
 	}
 }
 
@@ -120,8 +156,9 @@ func (s *Scratch) start(w *par.Worker, d *desk, h *nn.Stream, lo, hi int) {
 
 // turn is the program of one worker.
 func (s *Scratch) turn(w *par.Worker) {
-	for at := 0; at < len(s.rows); at += tile {
-		as, d, lo, hi := s.share(w, at, min(at+tile, len(s.rows)))
+	c := s.cut(w)
+	for i := c.first; i*c.size < len(s.rows); i += c.step {
+		as, d, lo, hi := s.take(w, &c, i)
 		h := s.h.Rows(lo, hi)
 		s.between(as, &h, s.rows[lo:hi])
 		s.inject(as, d, &h, lo, hi)
@@ -129,9 +166,6 @@ func (s *Scratch) turn(w *par.Worker) {
 		if s.m.Spec.LoopNorm == LoopNormOwn {
 			s.m.W.LoopNorm.InPlace(as, &h)
 			as.Barrier()
-		}
-		if as != w {
-			w.Barrier() // rows of the next tile may follow on these
 		}
 	}
 }
@@ -170,24 +204,29 @@ func (s *Scratch) inject(w *par.Worker, d *desk, h *nn.Stream, lo, hi int) {
 // leave is the program of one worker. Without a coda only the wanted rows matter.
 func (s *Scratch) leave(w *par.Worker) {
 	if s.m.Spec.Coda == 0 {
-		for lo := 0; lo < len(s.want); lo += tile {
-			pick := s.want[lo:min(lo+tile, len(s.want))]
-			x := s.exits(w, &s.all, pick, 0)
+		for lo := 0; lo < len(s.want); lo += s.tile {
+			pick := s.want[lo:min(lo+s.tile, len(s.want))]
+			x := s.exits(w, &s.all, pick, s.ring[:len(pick)])
 			s.readout(w, &x, lo)
 		}
 		return
 	}
-	done := 0 // wanted rows of earlier tiles
-	for lo := 0; lo < len(s.rows); lo += tile {
-		hi := min(lo+tile, len(s.rows))
-		as, d, from, to := s.share(w, lo, hi)
-		x := s.exits(as, d, s.ident[from:to], from-lo)
-		s.blocks(as, d, s.m.W.Coda, &x, s.places[from:to])
-		if as != w {
+	c := s.cut(w)
+	wide := c.size * c.step // rows that go through the coda before those wanted among them are read out
+	done := 0               // wanted rows read out
+	for lo, i := 0, c.first; lo < len(s.rows); lo, i = lo+wide, i+c.step {
+		end := min(lo+wide, len(s.rows))
+		x := s.x
+		if i*c.size < end {
+			as, d, from, to := s.take(w, &c, i)
+			x = s.exits(as, d, s.ident[from:to], s.ring[from:to])
+			s.blocks(as, d, s.m.W.Coda, &x, s.places[from:to])
+		}
+		if c.own {
 			w.Barrier()
 		}
 		n := 0
-		for done+n < len(s.want) && int(s.want[done+n]) < hi {
+		for done+n < len(s.want) && int(s.want[done+n]) < end {
 			n++
 		}
 		x.Index = s.wantIn[done : done+n]
@@ -196,10 +235,10 @@ func (s *Scratch) leave(w *par.Worker) {
 	}
 }
 
-// exits copies the state of the picked rows of the call to the rows of x from at on, through the readout and the coda's norm.
-func (s *Scratch) exits(w *par.Worker, d *desk, pick []int32, at int) nn.Stream {
+// exits copies the state of the picked rows of the call to rows of x, through the readout and the coda's norm.
+func (s *Scratch) exits(w *par.Worker, d *desk, pick, to []int32) nn.Stream {
 	x := s.x
-	x.Index = s.ident[at : at+len(pick)]
+	x.Index = to
 	for lo, hi := w.Split(len(pick)); lo < hi; lo++ {
 		copy(x.Row(lo), s.h.Row(int(pick[lo])))
 	}

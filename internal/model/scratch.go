@@ -11,8 +11,8 @@ import (
 // PagePositions is the number of positions of one KV page.
 const PagePositions = nn.PagePositions
 
-// tile is the number of rows that pass through the layers together; a longer call runs in tiles, which are admissible because rows of one
-// sequence come in ascending position. It bounds the working memory and keeps the activations of a layer in the cache.
+// tile is the number of rows that pass through the layers together, or the most that a worker takes through them alone; a longer call runs in tiles, which are admissible because rows
+// of one sequence come in ascending position. It bounds the working memory and keeps the activations of a layer in the cache.
 const tile = 64
 
 // Options of a Scratch.
@@ -35,14 +35,16 @@ type Scratch struct {
 	rope *nn.Rope
 
 	h, e   nn.Stream // [MaxRows] state and injected input of each row; Index is of the running call
-	x      nn.Stream // [tile] copies of the state on the way out
+	x      nn.Stream // [tile] copies of the state on the way out, those of row i of the call at ring[i]
 	places []nn.Place
 	states []int32 // [MaxRows] State of each row of the running call
 	ident  []int32 // 0, 1, 2, …
+	ring   []int32 // the same modulo tile
 
 	all   desk   // [tile] rows, for workers that share them
 	parts []desk // [worker] the same memory by rows, for workers that have rows of their own
 
+	tile    int // rows of all parts together
 	ownRows int // least rows of a worker that has its own
 
 	watch                 watch
@@ -125,8 +127,9 @@ func (s *Spec) workers(cpus int) int {
 
 func (s *Scratch) allocate() {
 	sp, n := &s.m.Spec, s.o.MaxRows
-	own := (min(n, tile) + s.o.Threads - 1) / s.o.Threads // most rows of a worker that runs alone
+	own := pieceRows(n, s.o.Threads, s.m.layerBytes())
 	t := own * s.o.Threads
+	s.tile = t
 	stream := func(rows int) nn.Stream {
 		stride := sp.Dim + 16 // not a multiple of 4 KiB: rows must not fall on the same cache sets
 		return nn.Stream{Data: make([]float32, rows*stride), Stride: stride, Dim: sp.Dim}
@@ -135,10 +138,11 @@ func (s *Scratch) allocate() {
 	if sp.Injection != InjectNone {
 		s.e = stream(n)
 	}
-	s.places, s.states, s.ident = make([]nn.Place, n), make([]int32, n), make([]int32, max(n, t))
+	s.places, s.states = make([]nn.Place, n), make([]int32, n)
+	s.ident, s.ring = make([]int32, max(n, t)), make([]int32, max(n, t))
 	s.want, s.wantIn, s.logitsAt = make([]int32, 0, n), make([]int32, 0, n), make([]int32, 0, n)
 	for i := range s.ident {
-		s.ident[i] = int32(i)
+		s.ident[i], s.ring[i] = int32(i), int32(i%t)
 	}
 	s.ownRows = s.m.ownRows()
 	s.all = desk{acts: nn.NewActs(t, sp.Dim, s.o.Threads), y: make([]float32, t*sp.Dim)}
@@ -193,7 +197,10 @@ func (s *Spec) PageBytes(t kernel.Type) int64 {
 // ScratchBytes estimates the memory of a Scratch besides its KV pages and logits.
 func (s *Spec) ScratchBytes(o Options) int64 {
 	b, rows := &s.Block, int64(max(o.MaxRows, tile))
+	params, _ := s.Params()
+	params -= int64(s.Vocab) * int64(s.Dim)
+	desk := int64(pieceRows(int(rows), max(o.Threads, 1), params) * max(o.Threads, 1)) // as if weights took a byte each
 	states := 2 * rows * int64(s.Dim)
 	wide := int64(4*s.Dim + (2*b.Heads+2*b.KVHeads)*b.HeadDim + 3*b.Hidden)
-	return 4*(states+tile*wide) + 4*int64(kernel.AttendScratch(o.Context)*max(o.Threads, 1))
+	return 4*(states+desk*wide) + 4*int64(kernel.AttendScratch(o.Context)*max(o.Threads, 1))
 }

@@ -33,13 +33,16 @@ type Worker struct {
 	phase  uint32        // barriers passed, this worker's own copy
 	waited time.Duration // at barriers of this Run, short waits left out
 	fault  *Panic        // what the function panicked with, read by worker 0 after done
-	alone  *Worker       // see Alone
-	member *Worker       // of whom this is the Alone, nil for the workers of the pool
-	meets  bool          // of an Alone: Meet is a barrier
+	alone  *Worker       // see Piece
+	member *Worker       // of whom this is the alone, nil for the workers of the pool
+	piece  int           // of an alone: what it works on,
+	met    uint32        // how many Meets it has passed there,
+	meets  bool          // and whether these wait
 
 	_      [64]byte      // what others poll has cache lines of its own
 	at     atomic.Uint32 // barriers reached
-	_      [60]byte
+	mark   atomic.Uint64 // piece and Meets reached, see markOf
+	_      [48]byte
 	gen    atomic.Uint32 // last Run given to this worker
 	done   atomic.Uint32 // last Run finished
 	parked atomic.Bool
@@ -128,6 +131,7 @@ func (p *Pool) start(f func(w *Worker), n int) {
 		w := &p.workers[i]
 		w.N, w.phase, w.waited = n, 0, 0
 		w.at.Store(0)
+		w.mark.Store(0)
 	}
 	for i := range p.workers[1:n] {
 		w := &p.workers[i+1]
@@ -222,18 +226,49 @@ func (w *Worker) Barrier() {
 	}
 }
 
-// Alone gives a worker that shares nothing: it is worker 0 of 1, so that Split gives it everything and Barrier returns at once. Where each worker has rows of its own, a
-// layer runs on it as on a pool of one. With meets its Meet is a Barrier of the Run, for the places where rows need what other workers made of theirs.
-func (w *Worker) Alone(meets bool) *Worker {
-	w.alone.meets = meets
-	return w.alone
+// Piece gives a worker that shares nothing: it is worker 0 of 1, so that Split gives it everything and Barrier returns at once. Where each worker has rows of its own, a layer runs on
+// it as on a pool of one. The rows of a Run lie in numbered pieces, of which worker ID takes pieces ID, ID+N, ID+2N and so on, ascending. If a piece follows on those before it, Meet waits
+// until all of them have come as far; so every piece passes the same Meets, and all pieces follow or none.
+func (w *Worker) Piece(i int, follows bool) *Worker {
+	a := w.alone
+	a.piece, a.met, a.meets = i, 0, follows
+	if follows {
+		w.mark.Store(markOf(i, 0))
+	}
+	return a
 }
 
-// Meet is a Barrier for workers that run alone but not independently, and nothing for the others: those have met already, since they work on the same rows.
+// markOf orders what a worker has reached: its piece, and the Meets passed there.
+func markOf(piece int, met uint32) uint64 { return uint64(piece)<<32 | uint64(met) }
+
+// Meet says that this piece has come so far and waits until the pieces before it have too. What they wrote before is visible after. Later pieces are not waited for, so that a
+// worker that is ahead stays ahead. It is nothing for workers that share their rows, since those have met already, and for pieces that do not follow on each other.
 func (w *Worker) Meet() {
-	if w.meets {
-		w.member.Barrier()
+	if !w.meets {
+		return
 	}
+	m := w.member
+	w.met++
+	m.mark.Store(markOf(w.piece, w.met))
+	// Earlier pieces than these are finished, since their workers have begun later ones.
+	for i := max(0, w.piece-m.N+1); i < w.piece; i++ {
+		m.follow(&m.pool.workers[i%m.N], markOf(i, w.met))
+	}
+}
+
+// follow waits until other has reached a mark.
+func (w *Worker) follow(other *Worker, mark uint64) {
+	p := w.pool
+	s := w.spinner()
+	for ; other.mark.Load() < mark; s.wait() {
+		if p.broken.Load() {
+			panic(abandoned{})
+		}
+		if other.done.Load() == p.gen && other.mark.Load() < mark {
+			panic(fmt.Sprintf("par: worker %d returned while worker %d waits for it in piece %d", other.ID, w.ID, mark>>32))
+		}
+	}
+	w.waited += s.timed()
 }
 
 // meet waits until other has reached this worker's barrier.

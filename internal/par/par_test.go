@@ -196,3 +196,62 @@ func BenchmarkBarrier(b *testing.B) {
 		p.Run(f)
 	}
 }
+
+// TestPieces lets each piece read, after every Meet, what all pieces before it wrote, without any other synchronisation.
+func TestPieces(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 5} {
+		p := New(n)
+		defer p.Close()
+		const meets, pieces = 20, 7
+		var wrote [pieces][meets]int
+		var wrong atomic.Int64
+		f := func(w *Worker) {
+			for i := w.ID; i < pieces; i += w.N {
+				a := w.Piece(i, true)
+				if a.ID != 0 || a.N != 1 {
+					wrong.Add(1)
+				}
+				for m := range meets {
+					wrote[i][m]++
+					a.Meet()
+					for before := range i {
+						if wrote[before][m] != wrote[i][m] {
+							wrong.Add(1)
+						}
+					}
+				}
+			}
+		}
+		for range 50 {
+			p.run(f, n)
+		}
+		if wrong.Load() != 0 || wrote[pieces-1][meets-1] != 50 {
+			t.Errorf("%d workers: %d wrong reads, %d runs of 50", n, wrong.Load(), wrote[pieces-1][meets-1])
+		}
+	}
+}
+
+// TestPiecesApart: pieces that do not follow on each other never wait.
+func TestPiecesApart(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	p.run(func(w *Worker) {
+		if w.ID == 1 {
+			w.Piece(1, false).Meet()
+		}
+	}, 2)
+}
+
+// TestUnevenPieces lets a worker return whose piece another waits for.
+func TestUnevenPieces(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	got := mustPanic(t, p, func(w *Worker) {
+		if w.ID == 1 {
+			w.Piece(1, true).Meet()
+		}
+	})
+	if !strings.Contains(got.Error(), "worker 0 returned while worker 1 waits for it in piece 0") {
+		t.Errorf("unclear: %v", got)
+	}
+}
