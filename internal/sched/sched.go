@@ -3,6 +3,7 @@ package sched
 import (
 	"fmt"
 	"slices"
+	"sort"
 
 	"tinyloop/internal/fault"
 	"tinyloop/internal/invariants"
@@ -94,6 +95,25 @@ func (s *Scheduler) Fits(q *Seq) error {
 	}
 	return &fault.Error{Kind: fault.TooLong, Field: "max_tokens", Code: "kv_budget_exceeded",
 		Msg: fmt.Sprintf("the request needs %d KV pages (%d positions at %d loops), the server has %d", need, q.Limit, q.Loops, s.cfg.Pages)}
+}
+
+// Room is the most positions, up to most, that q could compute were it alone, whatever its Limit. It may be called from any goroutine.
+func (s *Scheduler) Room(q *Seq, most int) int {
+	return sort.Search(most, func(n int) bool { return s.need(q, n+1) > s.cfg.Pages })
+}
+
+// Held is the number of pages that q holds, those that others share included.
+func (s *Scheduler) Held(q *Seq) int {
+	n := 0
+	for slot, table := range q.Pages {
+		at := s.first(q, slot)
+		for b := range q.blocks {
+			if table[b] >= 0 && (at == slot || q.Pages[at][b] != table[b]) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // Add queues a new sequence.
