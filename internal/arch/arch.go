@@ -23,6 +23,8 @@ type family struct {
 	keys func(s *model.Spec) []tensorfile.KV
 	// spare says of a tensor that the Spec does not call for that it may be there all the same; nil = none may.
 	spare func(s *model.Spec, name string) bool
+	// classes are the published code's, of which a checkpoint may be; nil = any.
+	classes []string
 	// prefix may stand before every name of the file's tensors.
 	prefix string
 	// pairs: rows of queries and keys are stored for rotations of neighbours.
@@ -45,17 +47,17 @@ func families() []family {
 // hfFamilies is the same for safetensors with a config.json, by model_type.
 func hfFamilies() []family {
 	return []family{
-		{name: "llama", spec: hfLlamaSpec, tensor: hfPlace, spare: hfSpare},
-		{name: "mistral", spec: hfMistralSpec, tensor: hfPlace, spare: hfSpare},
-		{name: "qwen2", spec: hfQwen2Spec, tensor: hfPlace, spare: hfSpare},
-		{name: "qwen3", spec: hfQwen3Spec, tensor: hfPlace, spare: hfSpare},
-		{name: "gemma2", spec: hfGemma2Spec, tensor: hfGemma2Place, spare: hfSpare},
-		{name: "ouro", spec: hfOuroSpec, tensor: hfPlace, spare: hfSpare},
-		{name: "nanbeige", spec: hfNanbeigeSpec, tensor: hfPlace, spare: hfSpare},
-		{name: "gpt2", spec: hfGPT2Spec, tensor: hfGPT2Place, spare: hfGPT2Spare, prefix: "transformer."},
+		{name: "llama", spec: hfLlamaSpec, tensor: hfPlace, spare: hfSpare, classes: []string{"LlamaForCausalLM"}},
+		{name: "mistral", spec: hfMistralSpec, tensor: hfPlace, spare: hfSpare, classes: []string{"MistralForCausalLM"}},
+		{name: "qwen2", spec: hfQwen2Spec, tensor: hfPlace, spare: hfSpare, classes: []string{"Qwen2ForCausalLM"}},
+		{name: "qwen3", spec: hfQwen3Spec, tensor: hfPlace, spare: hfSpare, classes: []string{"Qwen3ForCausalLM"}},
+		{name: "gemma2", spec: hfGemma2Spec, tensor: hfGemma2Place, spare: hfSpare, classes: []string{"Gemma2ForCausalLM"}},
+		{name: "ouro", spec: hfOuroSpec, tensor: hfPlace, spare: hfSpare, classes: []string{"OuroForCausalLM"}},
+		{name: "nanbeige", spec: hfNanbeigeSpec, tensor: hfPlace, spare: hfSpare, classes: []string{"NanbeigeForCausalLM"}},
+		{name: "gpt2", spec: hfGPT2Spec, tensor: hfGPT2Place, spare: hfGPT2Spare, prefix: "transformer.", classes: []string{"GPT2LMHeadModel", "GPT2Model"}},
 		{name: "tinyloop", spec: hfTinyloopSpec, tensor: samePlace},
 		{name: "parcae", spec: hfParcaeSpec, tensor: hfParcaePlace, spare: hfHuginnSpare},
-		{name: "huginn_raven", spec: hfHuginnSpec, tensor: hfHuginnPlace, spare: hfHuginnSpare},
+		{name: "huginn_raven", spec: hfHuginnSpec, tensor: hfHuginnPlace, spare: hfHuginnSpare, classes: []string{"RavenForCausalLM"}},
 	}
 }
 
@@ -86,6 +88,9 @@ func identify(f *tensorfile.File, loop Range) (*found, error) {
 
 func read(fam family, c *config, f *tensorfile.File, loop Range) (*found, error) {
 	s := fam.spec(c, f)
+	if f == nil || f.Format == tensorfile.Safetensors {
+		c.classes(fam.classes)
+	}
 	if err := c.done(); err != nil {
 		return nil, err
 	}

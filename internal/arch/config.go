@@ -160,6 +160,16 @@ func (c *config) texts(key string) []string {
 	return out
 }
 
+// said says whether a key stands in the configuration, be it as null: there it means "none", where the absence of some keys means a default of its family.
+func (c *config) said(key string) bool {
+	if o, ok := c.meta.(object); ok {
+		_, ok = o[c.prefix+key]
+		return ok
+	}
+	_, ok := c.meta.Get(c.prefix + key)
+	return ok
+}
+
 // off refuses a key whose value is not one of those that mean "not used". An empty list always does.
 func (c *config) off(key string, values ...any) {
 	v, full, ok := c.get(key)

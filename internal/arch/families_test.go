@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -148,6 +149,12 @@ func TestConfigRefusals(t *testing.T) {
 		{"GPT-2", "add_cross_attention", true, "add_cross_attention = true", fault.Unsupported},
 		{"Gemma-2-2B", "hidden_activation", "relu", "hidden_activation = relu", fault.Unsupported},
 		{"Gemma-2-2B", "use_bidirectional_attention", true, "use_bidirectional_attention = true", fault.Unsupported},
+		{"Ouro-1.4B", "early_exit_threshold", 0.9, "ask for an exit by the gate in requests", fault.Unsupported},
+		{"Ouro-1.4B", "early_exit_step", 2, "early_exit_step = 2 is not supported", fault.Unsupported},
+		{"Ouro-1.4B", "architectures", []string{"OuroForSequenceClassification"}, "architectures = OuroForSequenceClassification is not supported", fault.Unsupported},
+		{"Llama-3.1-8B", "architectures", []string{"MiniCPMForCausalLM"}, "which runs LlamaForCausalLM", fault.Unsupported},
+		{"Llama-3.1-8B", "architectures", "LlamaForCausalLM", "architectures must be a list of texts", fault.Invalid},
+		{"Llama-3.1-8B", "pruned_heads", map[string]any{"0": []int{1}}, "pruned_heads", fault.Unsupported},
 		{"Ouro-1.4B", "exit_gate_type", "lookahead", "exit_gate_type = lookahead", fault.Unsupported},
 		{"Ouro-1.4B", "total_ut_steps", 0, "loops.hard_max must be 1", fault.Invalid},
 		{"Parcae-370M", "injection_type", "linear", "injection_type = linear", fault.Unsupported},
@@ -167,6 +174,38 @@ func TestConfigRefusals(t *testing.T) {
 		_, err := hfSpecOf(t, changed(t, p[c.model].config, c.key, c.v))
 		if err == nil || !strings.Contains(err.Error(), c.want) || fault.Of(err) != c.kind {
 			t.Errorf("%s with %s = %v: want %q (%v), got %v (%v)", c.model, c.key, c.v, c.want, c.kind, err, fault.Of(err))
+		}
+	}
+}
+
+// TestUsualValues: what a configuration does not speak of is its family's usual value, where null says that there is none.
+func TestUsualValues(t *testing.T) {
+	without := func(name, key string) string {
+		var o map[string]any
+		if err := json.Unmarshal([]byte(published()[name].config), &o); err != nil {
+			t.Fatal(err)
+		}
+		delete(o, key)
+		b, _ := json.Marshal(o)
+		return string(b)
+	}
+	for _, c := range []struct {
+		model, key   string
+		absent, null func(s *model.Spec) bool
+	}{
+		{"Mistral-7B-v0.1", "sliding_window", func(s *model.Spec) bool { return s.Block.Window == 4096 }, func(s *model.Spec) bool { return s.Block.Window == 0 && s.Context == 32768 }},
+		{"Gemma-2-2B", "sliding_window", func(s *model.Spec) bool { return s.Context == 4096 }, func(s *model.Spec) bool { return s.Context == 8192 }},
+		{"Gemma-2-2B", "attn_logit_softcapping", func(s *model.Spec) bool { return s.Block.AttnSoftcap == 50 }, func(s *model.Spec) bool { return s.Block.AttnSoftcap == 0 }},
+		{"Gemma-2-2B", "final_logit_softcapping", func(s *model.Spec) bool { return s.LogitSoftcap == 30 }, func(s *model.Spec) bool { return s.LogitSoftcap == 0 }},
+		{"Ouro-1.4B", "early_exit_threshold", func(s *model.Spec) bool { return s.Loops.TrainedMin == 1 && s.Loops.TrainedMax == 4 }, func(s *model.Spec) bool { return s.ExitGate }},
+	} {
+		for _, x := range []struct {
+			config string
+			ok     func(s *model.Spec) bool
+		}{{without(c.model, c.key), c.absent}, {changed(t, published()[c.model].config, c.key, nil), c.null}} {
+			if s, err := hfSpecOf(t, x.config); err != nil || !x.ok(s) {
+				t.Errorf("%s, %s: %v, %+v", c.model, c.key, err, s)
+			}
 		}
 	}
 }
@@ -261,6 +300,45 @@ func TestLoopRange(t *testing.T) {
 	gguf := filepath.Join(t.TempDir(), "m.gguf")
 	if err := Convert(open(t, references(t)["llama"].gguf(t)), gguf, ConvertOptions{Loop: r}); fault.Of(err) != fault.Unsupported {
 		t.Errorf("a range written to .gguf: %v", err)
+	}
+}
+
+// TestLoopRangeOfEveryFamily: a range over some layers of any model without a loop gives at one pass the bits of the model itself, from every container, and at
+// more passes something else.
+func TestLoopRangeOfEveryFamily(t *testing.T) {
+	tried := 0
+	for name, r := range references(t) {
+		paths := []string{r.folder(t)}
+		if r.GGUF != nil {
+			paths = append(paths, r.gguf(t))
+		}
+		for _, path := range paths {
+			f := open(t, path)
+			s, err := SpecOf(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Loops.HardMax > 1 {
+				if _, err := LoadWith(f, Options{Loop: Range{0, 0, 2}}); fault.Of(err) != fault.Unsupported {
+					t.Errorf("%s has a loop of its own: %v", name, err)
+				}
+				continue
+			}
+			tried++
+			last := s.Core - 1
+			tokens := r.Tokens[:min(20, len(r.Tokens))]
+			plain := bits(t, load(t, path), tokens, 1)
+			for _, rg := range []Range{{0, last, 1}, {0, 0, 1}, {last, last, 1}} {
+				equalBits(t, name+" "+rg.String(), plain, bits(t, looped(t, f, rg), tokens, 1))
+			}
+			deep := bits(t, looped(t, f, Range{last, last, 2}), tokens, 1)
+			if slices.Equal(deep[len(deep)-1], plain[len(plain)-1]) {
+				t.Errorf("%s: two passes of the last layer change nothing", name)
+			}
+		}
+	}
+	if tried < 10 {
+		t.Errorf("%d models were tried", tried)
 	}
 }
 

@@ -58,16 +58,24 @@ func hfGemma2Spec(c *config, _ *tensorfile.File) model.Spec {
 	b.NormPlace, b.MLP = model.BranchSandwich, model.GeGLU
 	b.HeadDim = c.size("head_dim", false, 256)
 	b.AttnScale = 1 / root(c.size("query_pre_attn_scalar", false, 256))
-	b.AttnSoftcap = c.float("attn_logit_softcapping", false, 0)
-	s.LogitSoftcap = c.float("final_logit_softcapping", false, 0)
+	b.AttnSoftcap, s.LogitSoftcap = gemmaCap(c, "attn_logit_softcapping", 50), gemmaCap(c, "final_logit_softcapping", 30)
 	s.Embed.Scale = root(s.Dim)
 	c.off("attention_bias", false)
 	c.off("hidden_activation", "gelu_pytorch_tanh")
 	c.off("use_bidirectional_attention", false)
 	c.off("sliding_window_size", c.size("sliding_window", false, 0))
 	hfRope(c, b)
-	hfWindow(c, &s, func(layer int) bool { return layer%2 == 0 })
+	hfWindow(c, &s, usualWindow, func(layer int) bool { return layer%2 == 0 })
 	return s
+}
+
+// gemmaCap reads a soft cap, which has a usual value where the configuration does not speak of it; null is none.
+func gemmaCap(c *config, key string, usual float32) float32 {
+	v := c.float(key, false, 0)
+	if !c.said(key) {
+		return usual
+	}
+	return v
 }
 
 func root(n int) float32 { return float32(math.Sqrt(float64(n))) }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 
 	"tinyloop/internal/fault"
 	"tinyloop/internal/model"
@@ -79,19 +80,33 @@ func parseConfig(data []byte) (*config, error) {
 	}
 	c.off("is_encoder_decoder", false)
 	c.off("add_cross_attention", false)
+	if v, full, ok := c.get("pruned_heads"); ok {
+		if heads, isMap := v.(map[string]any); !isMap || len(heads) > 0 {
+			c.refused(full, v)
+		}
+	}
 	return c, c.err
+}
+
+// classes refuses a checkpoint of another class than the family's: what such a class computes is not what the model_type says.
+func (c *config) classes(known []string) {
+	for _, name := range c.texts("architectures") {
+		if known != nil && !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
+			c.fail(unsupported("architectures", "%sarchitectures = %s is not supported by this build, which runs %s of this model_type", c.where, clip(name), strings.Join(known, ", ")))
+		}
+	}
 }
 
 // hfUnused lists keys that say nothing about how a model is computed: where it came from, how it was trained, how answers are sampled, which ids begin and
 // end texts (the tokenizer's files say that here).
 func hfUnused() []string {
 	return []string{
-		"model_type", "architectures", "auto_map", "_name_or_path", "name_or_path", "_commit_hash", "torch_dtype", "dtype", "transformers_version", "transformers.js_config",
+		"model_type", "auto_map", "_name_or_path", "name_or_path", "_commit_hash", "torch_dtype", "dtype", "transformers_version", "transformers.js_config",
 		"_attn_implementation", "attn_implementation", "_attn_implementation_autoset", "_flash_attn_2_enabled", "unsloth_fixed", "unsloth_version", "torchscript", "use_bfloat16",
 		"bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id", "decoder_start_token_id", "tokenizer_class", "prefix",
 		"use_cache", "cache_implementation", "output_attentions", "output_hidden_states", "return_dict", "task_specific_params", "id2label", "label2id", "num_labels", "problem_type",
 		"initializer_range", "attention_dropout", "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "gradient_checkpointing", "pretraining_tp",
-		"finetuning_task", "is_decoder", "tie_encoder_decoder", "chunk_size_feed_forward", "cross_attention_hidden_size", "pruned_heads", "tf_legacy_loss", "is_llama_config",
+		"finetuning_task", "is_decoder", "tie_encoder_decoder", "chunk_size_feed_forward", "cross_attention_hidden_size", "tf_legacy_loss", "is_llama_config",
 		"do_sample", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids",
 		"max_length", "min_length", "num_beams", "num_beam_groups", "diversity_penalty", "early_stopping", "num_return_sequences", "output_scores", "return_dict_in_generate",
 		"forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens",
@@ -137,9 +152,12 @@ func hfLlamaSpec(c *config, _ *tensorfile.File) model.Spec {
 func hfMistralSpec(c *config, _ *tensorfile.File) model.Spec {
 	s := hfLike(c, "mistral")
 	hfRope(c, &s.Block)
-	hfWindow(c, &s, func(int) bool { return true })
+	hfWindow(c, &s, usualWindow, func(int) bool { return true })
 	return s
 }
+
+// usualWindow is sliding_window of Mistral and Gemma 2 where a configuration does not speak of it; null is none.
+const usualWindow = 4096
 
 // hfQwen2Spec reads model_type "qwen2" (arXiv 2407.10671, 2412.15115): llama with biases on queries, keys and values.
 func hfQwen2Spec(c *config, _ *tensorfile.File) model.Spec {
@@ -162,13 +180,18 @@ func hfQwen3Spec(c *config, _ *tensorfile.File) model.Spec {
 }
 
 // hfOuroSpec reads model_type "ouro" (arXiv 2510.25741): all layers applied total_ut_steps times, norms on both sides of each branch, the final norm after
-// every pass, and an exit gate. When to leave early is the request's business, so the checkpoint's rules for it are not read.
+// every pass, and an exit gate. All exits are trained. When to leave early is the request's business, so a checkpoint that asks for it by itself is refused.
 func hfOuroSpec(c *config, _ *tensorfile.File) model.Spec {
 	s := hfLike(c, "ouro")
 	s.Block.NormPlace, s.LoopNorm, s.ExitGate = model.BranchSandwich, model.LoopNormBetween, true
 	s.Loops = fixed(c.size("total_ut_steps", true, 1))
+	s.Loops.TrainedMin = min(1, s.Loops.TrainedMin)
 	c.off("attention_bias", false)
-	c.ignore("early_exit_threshold", "early_exit_step", "min_exit_step", "exit_delay_steps")
+	if q := c.float("early_exit_threshold", false, 1); q < 1 {
+		c.fail(unsupported("early_exit_threshold", "%searly_exit_threshold = %v is not supported by this build: set it to 1 and ask for an exit by the gate in requests", c.where, q))
+	}
+	c.off("early_exit_step")
+	c.ignore("min_exit_step", "exit_delay_steps") // they bound a rule that is off
 	c.off("exit_gate_type", "early_exit")
 	hfRope(c, &s.Block)
 	hfQwenWindow(c, &s)
@@ -202,13 +225,16 @@ func hfQwenWindow(c *config, s *model.Spec) {
 		c.ignore("sliding_window")
 		return
 	}
-	hfWindow(c, s, func(layer int) bool { return use && layer >= from })
+	hfWindow(c, s, 0, func(layer int) bool { return use && layer >= from })
 }
 
-// hfWindow reads sliding_window, of the layers that layer_types names, or else slides says. A window that only some layers have bounds the context instead:
-// up to its length it hides nothing.
-func hfWindow(c *config, s *model.Spec, slides func(layer int) bool) {
+// hfWindow reads sliding_window, of the layers that layer_types names, or else slides says; usual is what it is where the configuration does not speak of it.
+// A window that only some layers have bounds the context instead: up to its length it hides nothing.
+func hfWindow(c *config, s *model.Spec, usual int, slides func(layer int) bool) {
 	window, types := c.size("sliding_window", false, 0), c.texts("layer_types")
+	if !c.said("sliding_window") {
+		window = usual
+	}
 	if len(types) > 0 && len(types) != s.Core {
 		c.fail(invalid("layer_types", "config.json: layer_types names %d layers, num_hidden_layers %d", len(types), s.Core))
 		return

@@ -52,7 +52,10 @@ func llamaLike(c *config, f *tensorfile.File, name string) model.Spec {
 	b.QKNorm = has(f, "blk.0.attn_q_norm.weight")
 	b.OutBias = has(f, "blk.0.attn_output.bias")
 	b.MLPBias = has(f, "blk.0.ffn_up.bias")
-	if b.RopeDim == b.HeadDim {
+	switch b.RopeDim {
+	case 0:
+		c.wrong(c.prefix+"rope.dimension_count", "at least 1", 0)
+	case b.HeadDim:
 		b.RopeDim = 0
 	}
 	c.off("expert_count", 0)

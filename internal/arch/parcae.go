@@ -45,7 +45,10 @@ func parcaeRope(c *config, b *model.Block) {
 		return
 	}
 	sub := &config{meta: object(o), where: c.where + "rope_settings.", read: map[string]bool{}}
-	b.RopeTheta = sub.float("rope_base", false, b.RopeTheta)
+	outer := b.RopeTheta
+	if b.RopeTheta = sub.float("rope_base", false, outer); c.said("rope_base") && b.RopeTheta != outer {
+		c.fail(invalid("rope_base", "%srope_base is %v, rope_settings.rope_base %v", c.where, outer, b.RopeTheta))
+	}
 	sub.off("use_rope", true)
 	sub.off("rope_condense_ratio", 1)
 	if err := sub.done(); err != nil {

@@ -12,7 +12,8 @@ const ropeSlot = "rope_freqs.weight"
 // hfRope reads how positions rotate: rope_theta and rope_scaling, or rope_parameters, which newer configurations have in their place. Known are the kinds
 // default, linear (every frequency divided by one factor) and llama3.
 func hfRope(c *config, b *model.Block) {
-	b.RopeTheta = c.float("rope_theta", false, 10000)
+	outer := c.float("rope_theta", false, 10000)
+	b.RopeTheta = outer
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		v, full, ok := c.get(key)
 		if !ok {
@@ -25,6 +26,9 @@ func hfRope(c *config, b *model.Block) {
 		}
 		sub := &config{meta: object(o), where: c.where + key + ".", read: map[string]bool{}, made: c.made}
 		b.RopeTheta = sub.float("rope_theta", false, b.RopeTheta)
+		if v, _, ok := c.get("rope_theta"); ok && b.RopeTheta != outer {
+			c.fail(invalid("rope_theta", "%srope_theta is %v, %s.rope_theta %v", c.where, clip(v), key, b.RopeTheta))
+		}
 		sub.off("partial_rotary_factor", 1)
 		scaling(sub, b)
 		if err := sub.done(); err != nil {
