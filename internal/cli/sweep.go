@@ -17,7 +17,7 @@ import (
 // SweepCmd shows what each number of loops is worth on a text.
 type SweepCmd struct {
 	EngineFlags
-	File   string `arg:"" help:"Model file (.tinyloop, .gguf, llama2.c .bin) or safetensors folder."`
+	File   string `arg:"" optional:"" help:"Model file (.tinyloop, .gguf, llama2.c .bin) or safetensors folder; absent = the model inside the program."`
 	Loops  string `help:"Numbers of loops: a range as in 1..16, or a list as in 1,2,4." default:"1..16"`
 	Text   string `help:"Text to measure on." type:"existingfile" required:"" placeholder:"FILE"`
 	Tokens int    `help:"Tokens of the text to use at most." default:"4096"`

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"time"
@@ -43,6 +44,11 @@ func FinishReason(f gen.Finish) string {
 
 // AppendStats appends the stats object of a finished choice: what it cost and the effective values it ran with. Times are milliseconds.
 func AppendStats(dst []byte, e *gen.Event, p *Prompt) []byte {
+	return append(AppendOpenStats(dst, e, p), '}')
+}
+
+// AppendOpenStats is AppendStats without the closing brace, for dialects that add names of their own.
+func AppendOpenStats(dst []byte, e *gen.Event, p *Prompt) []byte {
 	st := &e.Stats
 	dst = append(dst, `{"prompt_tokens":`...)
 	dst = AppendInt(dst, st.PromptTokens)
@@ -53,7 +59,7 @@ func AppendStats(dst []byte, e *gen.Event, p *Prompt) []byte {
 	dst = append(dst, `,"max_tokens":`...)
 	dst = AppendInt(dst, p.MaxTokens)
 	dst = append(dst, `,"mode":`...)
-	dst = AppendString(dst, mode(st.Mode))
+	dst = AppendString(dst, cmp.Or(st.Mode, "autoregressive"))
 	dst = append(dst, `,"loops":`...)
 	dst = AppendInt(dst, st.Loops)
 	dst = append(dst, `,"mean_loops":`...)
@@ -62,9 +68,11 @@ func AppendStats(dst []byte, e *gen.Event, p *Prompt) []byte {
 	dst = AppendInt(dst, st.Turns)
 	dst = append(dst, `,"rows_per_call":`...)
 	dst = AppendFloat(dst, ratio(st.Rows, st.Turns))
-	if st.KVMode != "" && st.KVMode != "per_loop" {
-		dst = append(dst, `,"kv_mode":`...)
-		dst = AppendString(dst, st.KVMode)
+	dst = append(dst, `,"kv_mode":`...)
+	dst = AppendString(dst, cmp.Or(st.KVMode, "per_loop"))
+	if st.KVBytes > 0 {
+		dst = append(dst, `,"kv_bytes":`...)
+		dst = strconv.AppendInt(dst, st.KVBytes, 10)
 	}
 	if st.Histogram != nil {
 		dst = append(dst, `,"loop_histogram":[`...)
@@ -93,8 +101,11 @@ func AppendStats(dst []byte, e *gen.Event, p *Prompt) []byte {
 	dst = AppendMillis(dst, st.Wall)
 	dst = append(dst, `,"tokens_per_second":`...)
 	dst = AppendRate(dst, st.TokensPerSecond)
-	dst = append(dst, `,"warnings":`...)
-	return append(appendWarnings(dst, st.Warnings, p.Warnings), '}')
+	warnings := st.Warnings
+	if len(warnings) == 0 {
+		warnings = p.Warnings
+	}
+	return AppendStrings(append(dst, `,"warnings":`...), warnings)
 }
 
 // appendDraft appends what guessing has cost and brought, if there was any.
@@ -130,20 +141,10 @@ func ratio(a, b int) float64 {
 	return math.Round(1000*float64(a)/float64(b)) / 1000
 }
 
-func mode(m string) string {
-	if m == "" {
-		return "autoregressive"
-	}
-	return m
-}
-
-// appendWarnings appends those of the choice, or of the request where the choice has none.
-func appendWarnings(dst []byte, own, request []string) []byte {
-	if len(own) == 0 {
-		own = request
-	}
+// AppendStrings appends a JSON array of strings.
+func AppendStrings(dst []byte, list []string) []byte {
 	dst = append(dst, '[')
-	for i, w := range own {
+	for i, w := range list {
 		if i > 0 {
 			dst = append(dst, ',')
 		}

@@ -46,6 +46,8 @@ const (
 	MaxTree       = 32 // guessed tokens in flight over all branches
 	DefaultAhead  = 4
 	DefaultAccept = 0.3
+
+	DefaultBranches = 2 // of TreeSpeculative
 )
 
 // KV is how the loops of decoded positions share their K/V. A prompt is always computed with K/V of its own for every loop, which are then reduced.
@@ -152,5 +154,6 @@ type Stats struct {
 	Histogram                          []int32 // with Exit: tokens by the passes behind them, [Loops+1]
 	Queued, Prefill, Decode            time.Duration
 	Preempted                          int
+	Pages                              int   // most KV pages that were held, at the end of the prompt or of the answer; those shared with others included
 	Err                                error // with Fail
 }

@@ -66,7 +66,7 @@ func schemeOf(r *Request, loops int, agreement []float32) scheme {
 		s.ahead = min(s.ahead, (loops+s.loops-1)/s.loops)
 	case TreeSpeculative:
 		if s.branches = r.Branches; s.branches == 0 {
-			s.branches = 2
+			s.branches = DefaultBranches
 		}
 		s.ahead = min(s.ahead, MaxTree/s.branches)
 	case Auto: // room for whatever is chosen
@@ -90,10 +90,7 @@ func (s *scheme) width(side bool) int {
 }
 
 func (e *Engine) validateDraft(r *Request) error {
-	loops := r.Loops
-	if loops == 0 {
-		loops = e.lim.Loops.Default
-	}
+	loops := e.depth(r)
 	if r.DraftLoops < 0 || r.DraftLoops > 0 && r.DraftLoops >= loops {
 		return fault.New(fault.Invalid, "draft_loops", "draft_loops is %d, allowed are 1 to %d, less than the loops of the answer", r.DraftLoops, loops-1)
 	}

@@ -176,6 +176,19 @@ func build(r model.Runner, c Config, l model.Limits) *Engine {
 // Limits is that of the runner.
 func (e *Engine) Limits() model.Limits { return e.lim }
 
+// Positions is the most positions, up to most, of which the KV store could hold the keys and values were r alone, by its prompt, loops, window and sharing.
+func (e *Engine) Positions(r *Request, most int) int {
+	return e.sch.Room(&sched.Seq{Loops: e.depth(r), Window: r.Window, Sinks: r.Sinks, Fold: foldOf(r), Share: len(r.Prompt)}, most)
+}
+
+// depth is the number of loops of a request.
+func (e *Engine) depth(r *Request) int {
+	if r.Loops == 0 {
+		return e.lim.Loops.Default
+	}
+	return r.Loops
+}
+
 // Submit queues a request and returns at once. After a nil error every choice of r gets exactly one Finish; after an error s is never called.
 // Errors are *fault.Error: Invalid and TooLong name the field, Busy means that the queue is full, Unavailable that the engine is closing or
 // broken, Canceled that ctx has ended already.

@@ -83,10 +83,7 @@ func (e *Engine) validateExit(r *Request) error {
 	if x.Rule == NoExit {
 		return nil
 	}
-	loops := r.Loops
-	if loops == 0 {
-		loops = e.lim.Loops.Default
-	}
+	loops := e.depth(r)
 	switch {
 	case x.Rule > ExitArgmax:
 		return fault.New(fault.Invalid, "exit.rule", "exit.rule is %d, allowed are 0 to %d", x.Rule, ExitArgmax)

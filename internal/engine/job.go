@@ -53,6 +53,7 @@ type choice struct {
 	turned int64 // number of the last Turn that had a row of it
 	turns  int
 	rows   int  // rows over all turns
+	pages  int  // KV pages held when the prompt was complete
 	ended  bool // by its first token, before the fork
 	why    Why
 	drafting
@@ -68,10 +69,7 @@ func (e *Engine) newJob(r *Request, s Sink) (*job, error) {
 		return nil, err
 	}
 	n := max(1, r.Choices)
-	loops := r.Loops
-	if loops == 0 {
-		loops = e.lim.Loops.Default
-	}
+	loops := e.depth(r)
 	limit := len(r.Prompt)
 	if r.MaxTokens > 0 {
 		limit = min(len(r.Prompt)+r.MaxTokens, e.lim.Context) - 1 // the last token is never fed back
@@ -234,7 +232,8 @@ func (c *choice) agreed() int { return len(c.seq.Tokens) - c.seq.Drafts }
 func (c *choice) stats(now time.Time) Stats {
 	j := c.job
 	st := Stats{PromptTokens: len(j.req.Prompt), CachedTokens: j.cached, Loops: c.seq.Loops, Turns: c.turns, Rows: c.rows, Preempted: c.seq.Preempted,
-		Mode: c.how.mode, DraftLoops: c.how.loops, DraftAhead: c.how.ahead, Branches: c.how.branches, Drafted: c.drafted, Judged: c.judged, Accepted: c.accepted, Rounds: c.rounds, Histogram: c.hist}
+		Mode: c.how.mode, DraftLoops: c.how.loops, DraftAhead: c.how.ahead, Branches: c.how.branches, Drafted: c.drafted, Judged: c.judged, Accepted: c.accepted, Rounds: c.rounds, Histogram: c.hist,
+		Pages: c.pages}
 	if len(c.seq.Tokens) > 0 {
 		st.Tokens = len(c.output())
 	}

@@ -36,6 +36,9 @@ func TestFoldSavesPages(t *testing.T) {
 		if used != int64(c.want) {
 			t.Errorf("%+v: %d pages are held at the end", c, used)
 		}
+		if most := max(c.want, 3*9); s.answers[0].st.Pages != most { // the prompt's blocks have a page for every loop
+			t.Errorf("%+v: at most %d pages were held, told are %d", c, most, s.answers[0].st.Pages)
+		}
 		if h := settled(t, e); h.PagesUsed != 0 {
 			t.Errorf("%+v: %d pages are held after the end", c, h.PagesUsed)
 		}

@@ -55,7 +55,7 @@ func randomRequest(rng *rand.Rand, l model.Limits) *Request {
 		r.Window, r.Sinks = 16+rng.IntN(30), rng.IntN(6)
 	}
 	if r.Mode = Mode(rng.IntN(int(Auto) + 1)); r.Mode != Autoregressive {
-		r.DraftAhead, r.Branches, r.DraftLoops = rng.IntN(7), rng.IntN(5), rng.IntN(r.Loops)
+		r.DraftAhead, r.Branches, r.DraftLoops = min(rng.IntN(2*MaxAhead), rng.IntN(MaxAhead+1)), min(rng.IntN(2*MaxBranches), rng.IntN(MaxBranches+1)), rng.IntN(r.Loops)
 	}
 	if rng.IntN(2) == 0 || r.Mode == Autoregressive {
 		r.Exit = randomExit(rng, r.Loops)

@@ -145,8 +145,10 @@ func (e *Engine) next(c *choice, logits []float32) {
 // call of the model and the logits of other requests may still be needed.
 func (e *Engine) firstTokens(j *job, logits []float32) {
 	j.forked, j.first = true, e.now
+	held := e.sch.Held(&j.choices[0].seq)
 	for i := range j.choices {
 		c := &j.choices[i]
+		c.pages = held
 		if i > 0 {
 			c.seq.Tokens = j.tokens(e)
 		}
@@ -248,6 +250,9 @@ func (e *Engine) end(j *job, why Why, err error) {
 // drop is the only way out of a choice: rows, pages, sink, and with the last choice the job itself.
 func (e *Engine) drop(c *choice, why Why, err error) {
 	j := c.job
+	if e.broken.Load() == nil {
+		c.pages = max(c.pages, e.sch.Held(&c.seq))
+	}
 	st := c.stats(e.now)
 	if why == Fail {
 		st.Err = err

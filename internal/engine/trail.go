@@ -18,10 +18,7 @@ func (e *Engine) validateTrail(r *Request) error {
 	if !r.ByLoop {
 		return nil
 	}
-	loops := r.Loops
-	if loops == 0 {
-		loops = e.lim.Loops.Default
-	}
+	loops := e.depth(r)
 	switch n := max(1, r.Choices) * (loops - 1) * e.lim.Vocab; {
 	case r.Mode != Autoregressive:
 		return fault.New(fault.Unsupported, "logprobs_by_loop", "logprobs_by_loop reads out after every pass, which costs what guessing saves: it goes with mode autoregressive only")

@@ -126,6 +126,7 @@ type Stats struct {
 	Draft                                        Draft
 	Histogram                                    []int32 // with Exit: tokens by the passes behind them; entry i is i passes
 	KVMode                                       string
+	KVBytes                                      int64  // most memory that its keys and values took, at the end of the prompt or of the answer
 	StopString                                   string // the stop string that matched
 	StopID                                       tok.ID // the stop token, -1 otherwise
 	Seed                                         uint64

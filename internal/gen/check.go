@@ -153,10 +153,10 @@ func checkStops(r *Request, _ *plan) error {
 	return nil
 }
 
-// effort maps a reasoning effort to loops.
+// effort maps a reasoning effort to loops, at most as many as the server allows.
 //
 //	none, minimal     the fewest trained
-//	low               half the default, rounded up
+//	low               half the default, rounded up, but no fewer than trained
 //	medium, absent    the default
 //	high, xhigh, max  the most trained
 func (g *Generator) effort(name string) (int, error) {
@@ -166,14 +166,14 @@ func (g *Generator) effort(name string) (int, error) {
 	case "none", "minimal":
 		n = l.TrainedMin
 	case "low":
-		n = (l.Default + 1) / 2
+		n = max((l.Default+1)/2, l.TrainedMin)
 	case "medium", "":
 	case "high", "xhigh", "max":
 		n = l.TrainedMax
 	default:
 		return 0, fault.New(fault.Invalid, "effort", "effort must be none, minimal, low, medium, high, xhigh or max, got %q", fault.Clip(name, 40))
 	}
-	return max(1, n), nil
+	return max(1, min(n, l.HardMax)), nil
 }
 
 func (g *Generator) checkCache(r *Request, p *plan) error {

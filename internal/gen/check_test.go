@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tinyloop/internal/chat"
+	"tinyloop/internal/engine"
 	"tinyloop/internal/fault"
 	"tinyloop/internal/tok"
 )
@@ -70,6 +71,21 @@ func TestRefusals(t *testing.T) {
 		{"draft_loops", Request{Mode: "wavefront", DraftLoops: ptr(0)}, "between 1 and 3, got 0"},
 		{"draft_ahead", Request{Mode: "speculative", DraftAhead: ptr(17)}, "between 1 and 16, got 17"},
 		{"K_branches", Request{Mode: "tree_speculative", Branches: ptr(0)}, "between 1 and 8, got 0"},
+		{"draft_ahead", Request{DraftAhead: ptr(17)}, "between 1 and 16, got 17"},
+		{"draft_loops", Request{DraftLoops: ptr(9)}, "between 1 and 8, got 9"},
+		{"K_branches", Request{Mode: "wavefront", Branches: ptr(-1)}, "between 1 and 8, got -1"},
+		{"exit.rule", Request{Exit: &Exit{Rule: "luck"}}, "one of none, gate, latent, accel, kl, entropy, argmax"},
+		{"exit.threshold", Request{Exit: &Exit{Rule: "latent", Threshold: &nan}}, "above 0, got NaN"},
+		{"exit.threshold", Request{Exit: &Exit{Rule: "kl", Threshold: &inf}}, "+Inf"},
+		{"exit.threshold", Request{Exit: &Exit{Rule: "gate", Threshold: ptr(1.01)}}, "at most 1, got 1.01"},
+		{"exit.threshold", Request{Exit: &Exit{Rule: "gate", Threshold: &nan}}, "NaN"},
+		{"exit.threshold", Request{Exit: &Exit{Rule: "argmax", Threshold: ptr(0.9)}}, "at least 1, got 0.9"},
+		{"exit.threshold", Request{Exit: &Exit{Rule: "accel", Threshold: ptr(0.0)}}, "above 0, got 0"},
+		{"exit.min_loops", Request{Exit: &Exit{Rule: "kl", MinLoops: ptr(5)}}, "between 1 and 4, got 5"},
+		{"exit.min_loops", Request{Exit: &Exit{Rule: "kl", MinLoops: ptr(0)}}, "between 1 and 4, got 0"},
+		{"exit.kv", Request{Exit: &Exit{Rule: "kl", KV: "lost"}}, "complete, deepest"},
+		{"kv_mode", Request{KVMode: "mod:-1"}, "mod:-1"},
+		{"kv_mode", Request{KVMode: "mod:99999999999"}, "mod:99999999999"},
 		{"verify", Request{Mode: "speculative", Verify: "hope"}, "one of replay, rejection, typical"},
 		{"accept_threshold", Request{Mode: "speculative", Accept: ptr(0.0)}, "above 0"},
 		{"prompt[1]", Request{PromptIDs: []tok.ID{1, -1}}, "from 0 to 258, got -1"},
@@ -122,6 +138,11 @@ func TestEffective(t *testing.T) {
 		{"effort low", Request{Effort: "low"}, func(e *script) bool { return e.got.Loops == 2 }},
 		{"effort medium", Request{Effort: "medium"}, func(e *script) bool { return e.got.Loops == 4 }},
 		{"effort max", Request{Effort: "max"}, func(e *script) bool { return e.got.Loops == 6 }},
+		{"mod:k of as many as there are loops", Request{KVMode: "mod:4"}, func(e *script) bool { return e.got.KV == engine.KVPerLoop }},
+		{"kv_mode at one loop", Request{KVMode: "last", Loops: ptr(1), Mode: "wavefront"}, func(e *script) bool { return e.got.KV == engine.KVPerLoop && e.got.Mode == engine.Autoregressive }},
+		{"kv_mode", Request{KVMode: "mod:3"}, func(e *script) bool { return e.got.KV == engine.KVMod && e.got.Residues == 3 }},
+		{"verify where nothing is guessed", Request{Verify: "typical"}, func(e *script) bool { return e.got.Verify == engine.Replay }},
+		{"branches of no tree", Request{Mode: "speculative", Branches: ptr(3)}, func(e *script) bool { return e.got.Branches == 0 }},
 		{"loops win over effort", Request{Effort: "max", Loops: ptr(3)}, func(e *script) bool { return e.got.Loops == 3 }},
 		{"window", Request{CacheWindow: ptr(64)}, func(e *script) bool { return e.got.Window == 64 && e.got.Sinks == 4 }},
 		{"window as long as the context", Request{CacheWindow: ptr(512)}, func(e *script) bool { return e.got.Window == 0 && e.got.Sinks == 0 }},
@@ -189,5 +210,34 @@ func TestWarnings(t *testing.T) {
 	w := es[len(es)-1].Stats.Warnings
 	if len(w) != 2 || !strings.Contains(w[0], "loops = 7 is above the 6") || !strings.Contains(w[1], "1h0m0s is cut to 1m0s") {
 		t.Errorf("warnings %q", w)
+	}
+}
+
+// TestDepthWarnings: whatever leads to a depth outside the trained range, the reply says so; effort never leads beyond what the server allows.
+func TestDepthWarnings(t *testing.T) {
+	for _, c := range []struct {
+		loops [5]int // default, trained min, mean, max, hard max
+		r     Request
+		want  int
+		says  string
+	}{
+		{[5]int{4, 2, 4, 6, 8}, Request{Loops: ptr(7)}, 7, "loops = 7 is above the 6"},
+		{[5]int{4, 2, 4, 6, 8}, Request{VerifyLoops: ptr(8)}, 8, "verify_loops = 8 is above the 6"},
+		{[5]int{4, 2, 4, 6, 8}, Request{Loops: ptr(1)}, 1, "loops = 1 is below the 2"},
+		{[5]int{4, 1, 1, 1, 8}, Request{}, 4, "loops = 4 is above the 1"},
+		{[5]int{2, 2, 2, 2, 8}, Request{Effort: "low"}, 2, ""},
+		{[5]int{2, 2, 2, 2, 8}, Request{Effort: "minimal"}, 2, ""},
+		{[5]int{2, 1, 4, 8, 2}, Request{Effort: "high"}, 2, ""},
+		{[5]int{4, 1, 4, 8, 16}, Request{Effort: "high"}, 8, ""},
+	} {
+		g, e := says(t, "<|im_end|>")
+		l := &g.info.Loops
+		l.Default, l.TrainedMin, l.TrainedMean, l.TrainedMax, l.HardMax = c.loops[0], c.loops[1], c.loops[2], c.loops[3], c.loops[4]
+		c.r.Prompt = ptr("x")
+		es := events(t, g, &c.r)
+		w := strings.Join(es[len(es)-1].Stats.Warnings, "; ")
+		if e.got.Loops != c.want || !strings.Contains(w, c.says) || (c.says == "") != (w == "") {
+			t.Errorf("%+v: %d loops, warnings %q", c, e.got.Loops, w)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -63,10 +64,14 @@ func (g *Generator) checkDepth(r *Request, p *plan) error {
 			return fault.New(fault.Invalid, field, "%s must be 1, because this model has no loop, got %d", field, n)
 		case n < 1 || n > max(l.HardMax, 1):
 			return between(field, 1, l.HardMax, n)
-		case n > l.TrainedMax && l.TrainedMax > 0:
-			p.warn("%s = %d is above the %d this model was trained for", field, n, l.TrainedMax)
 		}
 		p.loops = n
+	}
+	switch {
+	case l.TrainedMax > 0 && p.loops > l.TrainedMax:
+		p.warn("%s = %d is above the %d this model was trained for", field, p.loops, l.TrainedMax)
+	case p.loops < l.TrainedMin:
+		p.warn("%s = %d is below the %d this model was trained for", field, p.loops, l.TrainedMin)
 	}
 	if r.LogprobsByLoop && !r.Logprobs {
 		return fault.New(fault.Invalid, "logprobs_by_loop", "logprobs_by_loop needs logprobs")
@@ -93,8 +98,8 @@ func checkExit(r *Request, p *plan) error {
 	}
 	p.exit = engine.Exit{Rule: engine.Rule(rule), Deepest: kv == 1}
 	if t := x.Threshold; t != nil {
-		if !(*t > 0 && *t <= math.MaxFloat32) {
-			return fault.New(fault.Invalid, "exit.threshold", "exit.threshold must be above 0, got %g", *t)
+		if err := checkThreshold(p.exit.Rule, *t); err != nil {
+			return err
 		}
 		p.exit.Threshold = float32(*t)
 	}
@@ -104,10 +109,34 @@ func checkExit(r *Request, p *plan) error {
 		}
 		p.exit.MinLoops = *n
 	}
-	if p.exit.Rule != engine.NoExit && p.exit.Deepest {
+	switch {
+	case p.exit.Rule == engine.NoExit:
+	case p.loops < 2:
+		p.warn("exit has nothing to leave out at one loop")
+	case p.exit.Deepest:
 		p.warn("exit.kv deepest is lossy: later tokens see the last pass made in place of those left out")
 	}
 	return nil
+}
+
+// checkThreshold holds a threshold to what its rule can meet: probabilities are at most 1, and argmax counts passes.
+func checkThreshold(rule engine.Rule, t float64) error {
+	lo, hi := math.SmallestNonzeroFloat32, math.MaxFloat32
+	switch rule {
+	case engine.ExitGate:
+		hi = 1
+	case engine.ExitArgmax:
+		lo = 1
+	}
+	switch {
+	case t >= lo && t <= hi:
+		return nil
+	case rule == engine.ExitGate:
+		return fault.New(fault.Invalid, "exit.threshold", "exit.threshold of gate must be above 0 and at most 1, got %g", t)
+	case rule == engine.ExitArgmax:
+		return fault.New(fault.Invalid, "exit.threshold", "exit.threshold of argmax is a number of passes, at least 1, got %g", t)
+	}
+	return fault.New(fault.Invalid, "exit.threshold", "exit.threshold must be above 0, got %g", t)
 }
 
 // checkDraft settles the decoding mode and what it guesses with.
@@ -123,32 +152,55 @@ func (g *Generator) checkDraft(r *Request, p *plan) error {
 		return err
 	}
 	d.verify = engine.Verify(at)
-	if d.mode != engine.Autoregressive && d.loops < 2 {
-		p.warn("mode %s has nothing to guess from at one loop: the answer is decoded plainly", modes[d.mode])
-		d.mode = engine.Autoregressive
-		return g.checkKV(r, p)
-	}
 	plain := d.mode == engine.Autoregressive
-	for _, f := range []struct {
-		field  string
-		v      *int
-		lo, hi int
-		to     *int
-	}{{"draft_loops", r.DraftLoops, 1, max(1, d.loops-1), &d.draft}, {"draft_ahead", r.DraftAhead, 1, engine.MaxAhead, &d.ahead}, {"K_branches", r.Branches, 1, engine.MaxBranches, &d.fan}} {
-		switch {
-		case f.v == nil:
-		case plain:
-			p.warn("%s has no meaning in mode autoregressive", f.field)
-		case *f.v < f.lo || *f.v > f.hi:
-			return between(f.field, f.lo, f.hi, *f.v)
-		default:
-			*f.to = *f.v
-		}
+	if !plain && d.loops < 2 {
+		p.warn("mode %s has nothing to guess from at one loop: the answer is decoded plainly", modes[d.mode])
+		d.mode, plain = engine.Autoregressive, true
+	}
+	if err := g.checkGuesses(r, p, plain); err != nil {
+		return err
 	}
 	if err := checkVerify(r, p, plain); err != nil {
 		return err
 	}
 	return g.checkKV(r, p)
+}
+
+// checkGuesses settles how deep, how far ahead and how widely is guessed. What has no meaning in the mode is checked all the same, and said.
+func (g *Generator) checkGuesses(r *Request, p *plan, plain bool) error {
+	d := &p.depth
+	deepest := d.loops - 1
+	if plain {
+		deepest = max(1, g.info.Loops.HardMax)
+	}
+	for _, f := range []struct {
+		field  string
+		v      *int
+		hi     int
+		means  bool
+		effect *int
+	}{
+		{"draft_loops", r.DraftLoops, deepest, !plain, &d.draft},
+		{"draft_ahead", r.DraftAhead, engine.MaxAhead, !plain, &d.ahead},
+		{"K_branches", r.Branches, engine.MaxBranches, d.mode == engine.TreeSpeculative || d.mode == engine.Auto, &d.fan},
+	} {
+		switch {
+		case f.v == nil:
+		case *f.v < 1 || *f.v > f.hi:
+			return between(f.field, 1, f.hi, *f.v)
+		case !f.means:
+			p.warn("%s has no meaning in mode %s", f.field, modes[d.mode])
+		default:
+			*f.effect = *f.v
+		}
+	}
+	if d.mode != engine.TreeSpeculative {
+		return nil
+	}
+	if k, n := cmp.Or(d.fan, engine.DefaultBranches), cmp.Or(d.ahead, engine.DefaultAhead); k*n > engine.MaxTree {
+		p.warn("%d branches of %d guesses are more than the %d in flight that a tree may have: draft_ahead counts as %d", k, n, engine.MaxTree, engine.MaxTree/k)
+	}
+	return nil
 }
 
 // checkKV settles how loops share K/V. The server's default gives way to a mode that it does not go with.
@@ -165,10 +217,11 @@ func (g *Generator) checkKV(r *Request, p *plan) error {
 	if err != nil {
 		return err
 	}
-	if p.kv, p.kvMod, p.kvName = kv, mod, name; kv == engine.KVPerLoop {
+	if kv == engine.KVPerLoop || p.loops < 2 || kv == engine.KVMod && mod >= p.loops { // every loop keeps its own
 		p.kvName = "per_loop"
 		return nil
 	}
+	p.kv, p.kvMod, p.kvName = kv, mod, name
 	p.warn("kv_mode %s is lossy: later tokens see less of the loops than the model was made for", name)
 	return nil
 }
@@ -205,8 +258,10 @@ func checkVerify(r *Request, p *plan, plain bool) error {
 		}
 	}
 	switch {
-	case plain:
+	case plain && d.verify != engine.Replay:
+		p.warn("verify %s has no meaning in mode autoregressive", verifies[d.verify])
 		d.verify = engine.Replay
+	case plain:
 	case d.verify == engine.Rejection:
 		p.warn("verify rejection keeps the distribution of the answer but not the tokens that its seed gives in other modes")
 	case d.verify == engine.Typical:

@@ -147,4 +147,16 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	_, err = g.Generate(t.Context(), &Request{Prompt: ptr("hi"), Loops: ptr(4), MaxTokens: ptr(64)})
 	wantFault(t, err, fault.TooLong, "max_tokens", "40")
+	for kv, want := range map[string]int{"last": 13*16 + 1 - 2, "mod:2": 8*16 + 1 - 2, "mean": 11*16 + 1 - 2} { // 3 and 5 pages a block; 3, and 6 more for the one being written
+		r := &Request{Prompt: ptr("hi"), Loops: ptr(4), KVMode: kv}
+		if s, err = g.Generate(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if as, err = Fold(t.Context(), s); err != nil || as[0].Stats.CompletionTokens != want {
+			t.Errorf("%s: %v, %d tokens, want %d", kv, err, as[0].Stats.CompletionTokens, want)
+		}
+		r.MaxTokens = ptr(want + 1)
+		_, err = g.Generate(t.Context(), r)
+		wantFault(t, err, fault.TooLong, "max_tokens", "40")
+	}
 }

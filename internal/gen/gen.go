@@ -26,7 +26,8 @@ type Generator struct {
 	longest  int // bytes of text that one token stands for at most
 	submit   func(context.Context, *engine.Request, engine.Sink) error
 
-	positions func(loops int) int // that the KV store can hold of one sequence; nil without an engine
+	positions func(r *engine.Request, most int) int // of which the KV store can hold keys and values; nil without an engine
+	pageBytes int64                                 // of a KV page; 0 = unknown
 	now       func() time.Time
 }
 
@@ -39,7 +40,8 @@ func New(e *engine.Engine, t *tok.Tokenizer, tm *chat.Template, info Info, lim L
 	g.marks = sync.OnceValue(func() map[tok.ID][]byte { return markTexts(t, tm) })
 	if e != nil {
 		l := e.Limits()
-		g.positions = func(loops int) int { return l.Pages / (l.Prelude + loops*l.Core + l.Coda) * model.PagePositions }
+		g.positions = e.Positions
+		g.pageBytes = model.PagePositions * info.KVBytesPerToken / int64(max(1, l.Prelude+l.Loops.Default*l.Core+l.Coda))
 	}
 	return g
 }

@@ -28,9 +28,10 @@ type Depth struct {
 
 // Lens is a text looked at after every loop: [position][loop].
 type Lens struct {
-	IDs    []tok.ID
-	Loops  int
-	Depths [][]Depth
+	IDs      []tok.ID
+	Loops    int
+	Depths   [][]Depth
+	Warnings []string
 }
 
 // Lens looks at every position of a prompt after every loop. r needs the prompt, Loops or Effort, and TopLogprobs for the number of tokens shown (at
@@ -51,7 +52,7 @@ func (g *Generator) Lens(ctx context.Context, r *Request) (*Lens, error) {
 	case len(ids) > maxLensPositions || len(ids)*p.loops > maxLensReadouts:
 		return nil, fault.New(fault.TooLong, "prompt", "the prompt has %d tokens: a lens takes at most %d, and %d times the loops", len(ids), maxLensPositions, maxLensReadouts)
 	}
-	l := &Lens{IDs: ids, Loops: p.loops, Depths: make([][]Depth, len(ids))}
+	l := &Lens{IDs: ids, Loops: p.loops, Depths: make([][]Depth, len(ids)), Warnings: p.warnings}
 	for i := range l.Depths {
 		l.Depths[i] = make([]Depth, p.loops)
 	}

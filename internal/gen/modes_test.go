@@ -94,7 +94,7 @@ func tiny(t *testing.T, tk *tok.Tokenizer, coda int) *Generator {
 	t.Cleanup(s.Close)
 	e := engine.New(s, engine.Config{})
 	t.Cleanup(e.Close)
-	info := Info{Name: "tiny", Vocab: spec.Vocab, Context: spec.Context}
+	info := Info{Name: "tiny", Vocab: spec.Vocab, Context: spec.Context, KVBytesPerToken: spec.KVBytesPerToken(spec.Loops.Default, kernel.F32)}
 	l := spec.Loops
 	info.Loops.Default, info.Loops.TrainedMin, info.Loops.TrainedMean, info.Loops.TrainedMax, info.Loops.HardMax = l.Default, l.TrainedMin, l.TrainedMean, l.TrainedMax, l.HardMax
 	return New(e, tk, chat.ChatML(), info, Limits{})
@@ -230,4 +230,37 @@ func modeRequest(rng *rand.Rand, wide bool) *Request {
 	}
 	r.DraftLoops, r.DraftAhead, r.Branches = ptr(1+rng.IntN(*r.Loops-1)), ptr(1+rng.IntN(7)), ptr(1+rng.IntN(4))
 	return r
+}
+
+// TestKVBytes: a reply tells the memory that its keys and values took: whole pages of 16 positions, for every loop that keeps its own.
+func TestKVBytes(t *testing.T) {
+	g := tiny(t, vocab(t), 1) // prelude 1, core 1, coda 1; 2 heads of 8 values, keys and values, 4 bytes each
+	const page = 16 * 2 * 8 * 2 * 4
+	prompt := make([]tok.ID, 40)
+	for i := range prompt {
+		prompt[i] = byte0 + 'a' + tok.ID(i%3)
+	}
+	for _, c := range []struct {
+		kv     string
+		loops  int
+		window *int
+		tokens int // sampled; all but the last have keys and values
+		pages  int
+	}{
+		{"per_loop", 6, nil, 20, 4 * 8}, {"per_loop", 2, nil, 20, 4 * 4}, {"", 6, nil, 1, 3 * 8},
+		{"last", 6, nil, 20, 3 * 8}, {"last", 6, nil, 150, 12*3 + 0}, {"mod:2", 6, nil, 150, 12 * 4}, {"mean", 6, nil, 150, 12*3 + 5}, {"mod:6", 6, nil, 20, 4 * 8},
+		{"per_loop", 6, ptr(16), 150, 3 * 8},
+	} {
+		s, err := g.Generate(t.Context(), &Request{PromptIDs: prompt, MaxTokens: &c.tokens, Loops: &c.loops, KVMode: c.kv, CacheWindow: c.window, CacheSinks: ptr(4), IgnoreEOS: true, NoCache: true, Temperature: ptr(0.0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		as, err := Fold(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := as[0].Stats.KVBytes; got != int64(c.pages)*page {
+			t.Errorf("%+v: %d bytes are %v pages", c, got, float64(got)/page)
+		}
+	}
 }

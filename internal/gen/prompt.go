@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"tinyloop/internal/chat"
+	"tinyloop/internal/engine"
 	"tinyloop/internal/fault"
 	"tinyloop/internal/tok"
 )
@@ -26,7 +27,7 @@ func (g *Generator) prompt(r *Request, p *plan) (ids []tok.ID, limit int, room b
 	}
 	limit, room, err = g.fit(r, len(ids))
 	if room {
-		limit = g.withinMemory(p, len(ids), limit)
+		limit = g.withinMemory(p, ids, limit)
 	}
 	return ids, limit, room, err
 }
@@ -61,11 +62,12 @@ func longest(t *tok.Tokenizer) int {
 
 // withinMemory cuts an answer without a limit of its own to what the KV store can hold of one sequence. The last token of an answer is never
 // fed back, so it needs no place. A prompt that does not fit by itself is refused by the engine.
-func (g *Generator) withinMemory(p *plan, prompt, limit int) int {
-	if p.window > 0 || g.positions == nil {
+func (g *Generator) withinMemory(p *plan, prompt []tok.ID, limit int) int {
+	if g.positions == nil {
 		return limit
 	}
-	most := g.positions(p.loops) + 1 - prompt
+	n := len(prompt)
+	most := g.positions(&engine.Request{Prompt: prompt, Loops: p.loops, Window: p.window, Sinks: p.sinks, KV: p.kv, Residues: p.kvMod}, n+limit-1) + 1 - n
 	if most >= limit || most < 1 {
 		return limit
 	}

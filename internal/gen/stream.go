@@ -34,6 +34,7 @@ type Stream struct {
 	mode     engine.Mode
 	verify   engine.Verify
 	kvMode   string
+	page     int64 // bytes of a KV page
 	start    time.Time
 	now      func() time.Time
 	cancel   context.CancelFunc
@@ -108,6 +109,7 @@ func newStream(g *Generator, r *Request, p *plan, er *engine.Request, room bool,
 		mode:     p.mode,
 		verify:   p.verify,
 		kvMode:   p.kvName,
+		page:     g.pageBytes,
 		start:    start,
 		now:      g.now,
 		cancel:   cancel,
@@ -488,6 +490,7 @@ func (s *Stream) stats(ch *choice, st engine.Stats) Stats {
 		Turns:            st.Turns,
 		Rows:             st.Rows,
 		KVMode:           s.kvMode,
+		KVBytes:          int64(st.Pages) * s.page,
 		StopID:           ch.stopID,
 		Seed:             s.seed,
 		Queued:           s.queued,

@@ -43,7 +43,7 @@ func lens(c *dialect.Call) ([]byte, error) {
 	return appendLens(nil, g, l), nil
 }
 
-// appendLens appends {"loops","positions":[{"id","text","loops":[{"top":[{"id","text","logprob"}],"entropy","change","gate"}]}]}.
+// appendLens appends {"loops","positions":[{"id","text","loops":[{"top":[{"id","text","logprob"}],"entropy","change","gate"}]}],"warnings":[]}.
 func appendLens(dst []byte, g *gen.Generator, l *gen.Lens) []byte {
 	dst = dialect.AppendInt(append(dst, `{"loops":`...), l.Loops)
 	dst = append(dst, `,"positions":[`...)
@@ -62,7 +62,8 @@ func appendLens(dst []byte, g *gen.Generator, l *gen.Lens) []byte {
 		}
 		dst = append(dst, `]}`...)
 	}
-	return append(dst, `]}`...)
+	dst = dialect.AppendStrings(append(dst, `],"warnings":`...), l.Warnings)
+	return append(dst, '}')
 }
 
 func appendDepth(dst []byte, d *gen.Depth) []byte {
