@@ -35,7 +35,7 @@ func (t table) add(method, path string, e endpoint) {
 }
 
 func (s *Server) routes() *http.ServeMux {
-	s.openai = openai.New(openai.Options{Strict: s.cfg.StrictOpenAI})
+	s.openai = openai.New(openai.Options{Strict: s.cfg.StrictOpenAI, Version: s.cfg.Version})
 	s.native = native.New()
 	t := table{}
 	for _, d := range []*dialect.Dialect{s.openai, s.native, minilab.New(s.cfg.MiniLab)} {

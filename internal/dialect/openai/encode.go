@@ -18,6 +18,7 @@ type encoder struct {
 	created int64
 	choices int // per prompt
 	prompts []*gen.Request
+	studio  *studio // nil on OpenAI's own routes
 
 	started *dialect.Started
 	head    []byte // up to the choice's index
@@ -43,6 +44,9 @@ func (e *encoder) Begin(dst []byte, s *dialect.Started) []byte {
 	e.cached = make([]int, len(s.Prompts))
 	if e.logprobs && !e.chat && !e.echo {
 		e.startOffsets()
+	}
+	if e.studio != nil {
+		e.studio.begin(&s.Info)
 	}
 	e.frame()
 	if !e.stream || !e.chat {
@@ -102,7 +106,7 @@ func (e *encoder) frame() {
 		e.tail = append(e.tail, `,"usage":null`...)
 	}
 	if e.stream {
-		e.tail = append(e.tail, "}\n\n"...)
+		e.tail = append(e.tail, frameEnd...)
 	}
 }
 
@@ -230,6 +234,9 @@ func (e *encoder) done(dst []byte, i, prompt int, a *answer, ev *gen.Event) []by
 	a.finish = dialect.FinishReason(ev.Finish)
 	e.sampled += ev.Stats.CompletionTokens
 	e.cached[prompt] = max(e.cached[prompt], ev.Stats.CachedTokens)
+	if e.studio != nil && (e.stream || i == 0) {
+		e.studio.stats = appendStudioStats(e.studio.stats[:0], ev, &e.started.Prompts[prompt])
+	}
 	if !e.stream {
 		a.stats = dialect.AppendStats(nil, ev, &e.started.Prompts[prompt])
 		return dst
@@ -244,8 +251,15 @@ func (e *encoder) done(dst []byte, i, prompt int, a *answer, ev *gen.Event) []by
 	dst = append(dst, a.finish...)
 	dst = append(dst, `","stats":`...)
 	dst = dialect.AppendStats(dst, ev, &e.started.Prompts[prompt])
-	return append(dst, e.tail...)
+	if e.studio == nil {
+		return append(dst, e.tail...)
+	}
+	dst = append(dst, e.tail[:len(e.tail)-len(frameEnd)]...)
+	return append(e.studio.appendTo(dst, e.studio.stats), frameEnd...)
 }
+
+// frameEnd closes the object of a chunk, and its frame.
+const frameEnd = "}\n\n"
 
 func (e *encoder) End(dst []byte) []byte {
 	if !e.stream {
@@ -284,7 +298,11 @@ func (e *encoder) whole(dst []byte) []byte {
 		dst = append(append(dst, a.stats...), '}')
 	}
 	dst = append(dst, `],"usage":`...)
-	return append(e.appendUsage(dst), '}')
+	dst = e.appendUsage(dst)
+	if e.studio != nil {
+		dst = e.studio.appendTo(dst, e.studio.stats)
+	}
+	return append(dst, '}')
 }
 
 // appendUsage counts every prompt once and the tokens of all its choices, the ending tokens included.

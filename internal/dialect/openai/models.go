@@ -6,28 +6,43 @@ import (
 
 	"tinyloop/internal/dialect"
 	"tinyloop/internal/fault"
+	"tinyloop/internal/gen"
 )
 
 func listModels(c *dialect.Call) ([]byte, error) {
+	return appendModels(c, func(dst []byte, m *dialect.Listed) []byte { return appendModel(dst, m, m.Name) }), nil
+}
+
+// appendModels gives the list of all models.
+func appendModels(c *dialect.Call, one func(dst []byte, m *dialect.Listed) []byte) []byte {
 	dst := []byte(`{"object":"list","data":[`)
 	for i, m := range c.Models.List() {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendModel(dst, &m, m.Name)
+		dst = one(dst, &m)
 	}
-	return append(dst, "]}"...), nil
+	return append(dst, "]}"...)
 }
 
 func getModel(c *dialect.Call) ([]byte, error) {
+	m, id, err := asked(c)
+	if err != nil {
+		return nil, err
+	}
+	return appendModel(nil, m, id), nil
+}
+
+// asked finds the model of the path, under the name used there.
+func asked(c *dialect.Call) (*dialect.Listed, string, error) {
 	id := c.Value("id")
 	all := c.Models.List()
 	for i := range all {
 		if all[i].Name == id || slices.Contains(all[i].Aliases, id) {
-			return appendModel(nil, &all[i], id), nil
+			return &all[i], id, nil
 		}
 	}
-	return nil, &fault.Error{Kind: fault.NotFound, Field: "model", Code: "model_not_found", Msg: "there is no model " + strconv.Quote(fault.Clip(id, 40))}
+	return nil, id, &fault.Error{Kind: fault.NotFound, Field: "model", Code: "model_not_found", Msg: "there is no model " + strconv.Quote(fault.Clip(id, 40))}
 }
 
 // appendModel appends OpenAI's model object, llama.cpp's meta, vLLM's max_model_len and the loops.
@@ -46,16 +61,7 @@ func appendModel(dst []byte, m *dialect.Listed, id string) []byte {
 	}
 	dst = append(dst, `],"max_model_len":`...)
 	dst = dialect.AppendInt(dst, in.Context)
-	dst = append(dst, `,"loops":{"default":`...)
-	dst = dialect.AppendInt(dst, in.Loops.Default)
-	dst = append(dst, `,"trained_min":`...)
-	dst = dialect.AppendInt(dst, in.Loops.TrainedMin)
-	dst = append(dst, `,"trained_mean":`...)
-	dst = dialect.AppendInt(dst, in.Loops.TrainedMean)
-	dst = append(dst, `,"trained_max":`...)
-	dst = dialect.AppendInt(dst, in.Loops.TrainedMax)
-	dst = append(dst, `},"max_loops":`...)
-	dst = dialect.AppendInt(dst, in.Loops.HardMax)
+	dst = appendLoops(dst, in)
 	dst = append(dst, `,"meta":{"chat":`...)
 	dst = strconv.AppendBool(dst, in.Chat)
 	dst = append(dst, `,"family":`...)
@@ -77,4 +83,18 @@ func appendModel(dst []byte, m *dialect.Listed, id string) []byte {
 	dst = append(dst, `,"license":`...)
 	dst = dialect.AppendString(dst, in.License)
 	return append(dst, "}}"...)
+}
+
+// appendLoops appends the range of depth, with a comma before it.
+func appendLoops(dst []byte, in *gen.Info) []byte {
+	dst = append(dst, `,"loops":{"default":`...)
+	dst = dialect.AppendInt(dst, in.Loops.Default)
+	dst = append(dst, `,"trained_min":`...)
+	dst = dialect.AppendInt(dst, in.Loops.TrainedMin)
+	dst = append(dst, `,"trained_mean":`...)
+	dst = dialect.AppendInt(dst, in.Loops.TrainedMean)
+	dst = append(dst, `,"trained_max":`...)
+	dst = dialect.AppendInt(dst, in.Loops.TrainedMax)
+	dst = append(dst, `},"max_loops":`...)
+	return dialect.AppendInt(dst, in.Loops.HardMax)
 }

@@ -15,9 +15,12 @@ import (
 type Options struct {
 	// Strict restores defaults of OpenAI that surprise local users: completions without max_tokens end after 16 tokens.
 	Strict bool
+	// Version is that of the program, told on LM Studio's routes.
+	Version string
 }
 
-// New gives the dialect. Every route is also there without the prefix /v1, since clients differ in the base URL they are given.
+// New gives the dialect. Every route is also there without the prefix /v1, since clients differ in the base URL they are given, and below /api/v0 as LM
+// Studio has it.
 func New(o Options) *dialect.Dialect {
 	d := &dialect.Dialect{Name: "openai", Status: dialect.Status, Error: appendError, Header: header}
 	for _, prefix := range []string{"/v1", ""} {
@@ -28,6 +31,7 @@ func New(o Options) *dialect.Dialect {
 			dialect.Route{Method: http.MethodGet, Path: prefix + "/models/{id...}", Answer: getModel},
 		)
 	}
+	d.Routes = append(d.Routes, o.studioRoutes()...)
 	return d
 }
 
