@@ -21,6 +21,9 @@ var modeling []byte
 //go:embed torch/train.py
 var trainer []byte
 
+//go:embed torch/transformers_tinyloop.py
+var adapter []byte
+
 // ExportOptions say how a model is written for PyTorch.
 type ExportOptions struct {
 	Type kernel.Type // of the matrices: F32 (also the zero value), F16 or BF16; vectors are always f32
@@ -29,8 +32,8 @@ type ExportOptions struct {
 }
 
 // Export writes the model of in as a folder: config.json (model_type "tinyloop", the keys of a .tinyloop file without their prefix), model.safetensors under
-// the names of a .tinyloop file, modeling_tinyloop.py, which computes it in plain PyTorch, and train.py, which trains it on. The folder is made if it is not there; the tokenizer's files
-// are the caller's business. What was written is read back by Load and Convert.
+// the names of a .tinyloop file, modeling_tinyloop.py, which computes it in plain PyTorch, transformers_tinyloop.py, which the transformers library finds, and train.py, which trains it
+// on. The folder is made if it is not there; the tokenizer's files are the caller's business. What was written is read back by Load and Convert.
 func Export(in *tensorfile.File, dir string, o ExportOptions) error {
 	m, slots, weights, err := openRewritable(in, Range{})
 	if err != nil {
@@ -47,7 +50,7 @@ func Export(in *tensorfile.File, dir string, o ExportOptions) error {
 	if err := tensorfile.WriteSafetensors(filepath.Join(dir, "model.safetensors"), carriedTexts(in), sources); err != nil {
 		return err
 	}
-	for name, text := range map[string][]byte{"modeling_tinyloop.py": modeling, "train.py": trainer} {
+	for name, text := range map[string][]byte{"modeling_tinyloop.py": modeling, "train.py": trainer, "transformers_tinyloop.py": adapter} {
 		if err := WriteFile(filepath.Join(dir, name), text); err != nil {
 			return err
 		}
@@ -106,6 +109,7 @@ func hfTinyloopConfig(s *model.Spec) []byte {
 	}
 	member("architectures", []string{"TinyLoopForCausalLM"})
 	member("model_type", "tinyloop")
+	member("auto_map", map[string]string{"AutoConfig": "transformers_tinyloop.TinyLoopConfig", "AutoModelForCausalLM": "transformers_tinyloop.TinyLoopForCausalLM"})
 	member("format_version", formatVersion)
 	for _, f := range fields(s) {
 		member(f.key, f.value())
@@ -120,6 +124,7 @@ func hfTinyloopConfig(s *model.Spec) []byte {
 // hfTinyloopSpec reads model_type "tinyloop", which Export writes.
 func hfTinyloopSpec(c *config, f *tensorfile.File) model.Spec {
 	s := tinyloopSpec(c, f)
+	c.ignore("tie_word_embeddings") // written by transformers, whose tying the model has no need of: tied_head says it
 	c.agrees("hidden_size", s.Dim, "embedding_length")
 	c.agrees("num_hidden_layers", s.Prelude+s.Core+s.Coda, "prelude_count, core_count and coda_count")
 	c.agrees("num_attention_heads", s.Block.Heads, "attention.head_count")

@@ -7,6 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"tinyloop/internal/fault"
@@ -122,13 +125,7 @@ func TestTorch(t *testing.T) {
 		}
 		ids, _ := json.Marshal(tokens)
 		depths, _ := json.Marshal(loops)
-		var errs bytes.Buffer
-		cmd := exec.Command(python, filepath.Join("..", "..", "test", "torch", "check.py"), dir, string(ids), string(depths), again)
-		cmd.Stderr = &errs
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, errs.String())
-		}
+		out := runPython(t, python, "check.py", dir, string(ids), string(depths), again)
 		var logits [][][]float64
 		if err := json.Unmarshal(out, &logits); err != nil {
 			t.Fatal(err)
@@ -148,5 +145,60 @@ func TestTorch(t *testing.T) {
 			t.Errorf("%s: a logit differs by %.3g", name, worst)
 		}
 		equalBits(t, name+" written by PyTorch", bits(t, m, tokens, 1), bits(t, load(t, again), tokens, 1))
+		saved := filepath.Join(t.TempDir(), "saved")
+		runPython(t, python, "check_transformers.py", dir, string(ids), string(depths), saved)
+		equalBits(t, name+" written by transformers", bits(t, m, tokens, 1), bits(t, load(t, saved), tokens, 1))
+	}
+}
+
+// runPython runs a script of test/torch and gives what it prints.
+func runPython(t *testing.T, python, script string, args ...string) []byte {
+	t.Helper()
+	var errs bytes.Buffer
+	cmd := exec.Command(python, append([]string{filepath.Join("..", "..", "test", "torch", script)}, args...)...)
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", script, args[0], err, errs.String())
+	}
+	return out
+}
+
+// TestAutoMap: transformers finds a class by auto_map of config.json, as FILE.CLASS of the same folder, if the configuration's class says the same model_type.
+func TestAutoMap(t *testing.T) {
+	s := everything()
+	dir := t.TempDir()
+	if err := Export(open(t, save(t, &s)), dir, ExportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		ModelType     string            `json:"model_type"`
+		Architectures []string          `json:"architectures"`
+		AutoMap       map[string]string `json:"auto_map"`
+	}
+	b, _ := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err := json.Unmarshal(b, &config); err != nil {
+		t.Fatal(err)
+	}
+	for auto, base := range map[string]string{"AutoConfig": "PretrainedConfig", "AutoModelForCausalLM": "PreTrainedModel"} {
+		file, class, _ := strings.Cut(config.AutoMap[auto], ".")
+		text, err := os.ReadFile(filepath.Join(dir, file+".py"))
+		if err != nil {
+			t.Fatalf("%s: %v", auto, err)
+		}
+		if !regexp.MustCompile(`(?m)^class ` + class + `\(.*\b` + base + `\b.*\):$`).Match(text) {
+			t.Errorf("%s: %s.py has no class %s of %s", auto, file, class, base)
+		}
+		if auto == "AutoConfig" && !strings.Contains(string(text), "model_type = \""+config.ModelType+"\"") {
+			t.Errorf("the class of the configuration does not say model_type %s", config.ModelType)
+		}
+		if auto == "AutoModelForCausalLM" && !slices.Equal(config.Architectures, []string{class}) {
+			t.Errorf("architectures %v, auto_map %s", config.Architectures, class)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^from \.(\w+) import`).FindAllSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(dir, string(m[1])+".py")); err != nil {
+				t.Errorf("%s.py imports %s: %v", file, m[1], err)
+			}
+		}
 	}
 }

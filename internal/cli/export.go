@@ -21,7 +21,7 @@ import (
 // ExportCmd writes a model for other programs.
 type ExportCmd struct {
 	Model  string `arg:"" help:"Model file, or folder of safetensors."`
-	HF     string `name:"hf" help:"Folder to write for PyTorch: config.json, model.safetensors, modeling_tinyloop.py, train.py, tokenizer.json, tokenizer_config.json, generation_config.json." type:"place" placeholder:"DIR" xor:"to" required:""`
+	HF     string `name:"hf" help:"Folder to write for PyTorch: config.json, model.safetensors, modeling_tinyloop.py, transformers_tinyloop.py, train.py, tokenizer.json, tokenizer_config.json, generation_config.json." type:"place" placeholder:"DIR" xor:"to" required:""`
 	GGUF   string `name:"gguf" help:"GGUF file to write." type:"place" placeholder:"FILE" xor:"to" required:""`
 	Dtype  string `help:"With --hf, number format of the matrices (${enum})." enum:"f32,f16,bf16" default:"f32"`
 	Type   string `help:"With --gguf, number format of the matrices (${enum})." enum:"keep,f32,f16,bf16,q8_0,q5_1,q5_0,q4_1,q4_0,q4_K,q5_K,q6_K" default:"keep"`
@@ -80,7 +80,7 @@ func writeTokenizer(dir string, t *tok.Tokenizer, template string) (missing, err
 
 // generationConfig says with which tokens texts begin and end.
 func generationConfig(t *tok.Tokenizer) []byte {
-	c := map[string]any{"eos_token_id": t.Stops(), "do_sample": true}
+	c := map[string]any{"eos_token_id": t.Stops(), "do_sample": true, "use_cache": false} // modeling_tinyloop.py has none
 	if id := t.BOS(); id >= 0 {
 		c["bos_token_id"] = id
 	}

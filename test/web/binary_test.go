@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -86,6 +87,23 @@ func fetch(t *testing.T, method, url string, header ...string) (*http.Response, 
 	return res, string(b)
 }
 
+// again starts the program's server at an address, whatever became of the one before, and waits until it answers.
+func again(t *testing.T, bin, addr, model string) *os.Process {
+	t.Helper()
+	c := exec.Command(bin, "serve", "--addr", addr, "--log-level", "error", "--model", model)
+	must(t, c.Start())
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if r, err := http.Get("http://" + addr + "/health"); err == nil {
+			r.Body.Close()
+			return c.Process
+		}
+		if time.Now().After(end) {
+			t.Fatal("the server does not come up")
+		}
+	}
+}
+
 // running is the number of answers that the server says it computes.
 func running(t *testing.T, base string) string {
 	t.Helper()
@@ -122,11 +140,11 @@ func TestBinary(t *testing.T) {
 		}
 		p.shot("binary-base")
 	})
+	model := filepath.Join(t.TempDir(), "slow.gguf")
+	if b, err := exec.Command(bin, "synth", model, "--shape", "42m", "--vocab", "512").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
 	t.Run("stop", func(t *testing.T) {
-		model := filepath.Join(t.TempDir(), "slow.gguf")
-		if b, err := exec.Command(bin, "synth", model, "--shape", "42m", "--vocab", "512").CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, b)
-		}
 		base := start(t, bin, "--model", model)
 		p := open(t, base, look{})
 		p.press("The meaning of life is")
@@ -141,6 +159,29 @@ func TestBinary(t *testing.T) {
 			if time.Now().After(end) {
 				t.Fatal("the server goes on computing")
 			}
+		}
+	})
+	t.Run("killed in the middle of an answer, and started again", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		addr := l.Addr().String()
+		l.Close()
+		killed := again(t, bin, addr, model)
+		p := open(t, "http://"+addr, look{})
+		p.press("The meaning of life is")
+		p.wait(`() => (document.querySelector('.live')?.innerText ?? '').length > 10`)
+		must(t, killed.Kill())
+		p.see("The connection broke")
+		if got := p.text(".turn.complete .text"); len(got) < 10 {
+			t.Errorf("of what had come, %q is left", got)
+		}
+		again(t, bin, addr, model)
+		p.press("Try again")
+		p.wait(`() => (document.querySelector('.live')?.innerText ?? '').length > 10`)
+		p.press("Stop")
+		p.answered()
+		if p.count(".trouble") != 0 {
+			t.Errorf("after the restart: %s", p.text(".trouble"))
 		}
 	})
 	t.Run("routes", func(t *testing.T) {

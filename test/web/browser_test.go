@@ -69,6 +69,7 @@ func TestMain(m *testing.M) {
 type look struct {
 	french, dark  bool
 	width, height int
+	before        string // JavaScript that runs before the page's own, at every load
 }
 
 // page is an open page whose errors are collected.
@@ -88,7 +89,14 @@ func open(t *testing.T, base string, l look) *page {
 		t.Fatal(err)
 	}
 	inc := b.MustIncognito()
-	p := &page{Page: inc.MustPage("").Timeout(40 * time.Second), t: t}
+	t.Cleanup(func() { inc.Close() })
+	return openIn(t, inc, base, l)
+}
+
+// openIn loads the page in one more tab of a browser, whose tabs share their storage.
+func openIn(t *testing.T, inc *rod.Browser, base string, l look) *page {
+	t.Helper()
+	p := &page{Page: inc.MustPage("").Timeout(2 * time.Minute), t: t}
 	if l.width == 0 {
 		l.width, l.height = 1280, 860
 	}
@@ -103,6 +111,9 @@ func open(t *testing.T, base string, l look) *page {
 	must(t, proto.EmulationSetEmulatedMedia{Features: []*proto.EmulationMediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}.Call(p))
 	agent := p.MustEval(`() => navigator.userAgent`).Str()
 	must(t, proto.NetworkSetUserAgentOverride{UserAgent: agent, AcceptLanguage: lang}.Call(p))
+	if l.before != "" {
+		p.MustEvalOnNewDocument(l.before)
+	}
 	p.watch(base)
 	p.MustNavigate(base)
 	p.MustElement(".composer")
@@ -113,7 +124,6 @@ func open(t *testing.T, base string, l look) *page {
 		for _, e := range p.errors {
 			t.Errorf("the page complains: %s", e)
 		}
-		inc.Close()
 	})
 	return p
 }

@@ -254,7 +254,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// An answer in progress when the page is left is kept as stopped, and the server stops.
+// An answer in progress when the page is left is kept as stopped, with what it said, and the server stops.
 func TestLeft(t *testing.T) {
 	s := serve(t, servetest.Options{Say: []string{"on ", "and "}, Endless: true, Context: 4096})
 	s.Model.SetDelay(2 * time.Millisecond)
@@ -264,6 +264,9 @@ func TestLeft(t *testing.T) {
 	p.MustReload()
 	p.see("stopped")
 	s.Idle()
+	if got := p.text(".answer .text"); len(got) < 20 {
+		t.Errorf("of what it said, %q is left", got)
+	}
 }
 
 // Every failure is told in words, in both languages, with a way on.
@@ -310,19 +313,21 @@ func TestErrors(t *testing.T) {
 		p.see("Something went wrong inside the server.")
 	})
 	t.Run("window full", func(t *testing.T) {
-		s := serve(t, servetest.Options{Context: 128})
+		s := serve(t, servetest.Options{Context: 256})
 		p := open(t, s.URL, look{})
-		long := strings.Repeat("word ", 12)
-		p.say("A " + long)
-		p.answered()
-		p.say("B " + long)
-		p.answered()
+		for _, q := range []string{"A", "B", "C " + strings.Repeat("word ", 43)} {
+			p.say(q)
+			p.answered()
+		}
 		p.see("The window is full")
-		p.press("Forget the oldest exchange and try again")
+		p.press("Leave out the oldest exchanges and try again") // as many as it takes: both
 		p.see("The model no longer sees what stands above.")
 		p.answered()
-		if got := s.sent(t).said(); !strings.HasPrefix(got, "user: B ") {
+		if got := s.sent(t).said(); !strings.HasPrefix(got, "user: C ") {
 			t.Errorf("sent %q", got)
+		}
+		if p.count(".faded") != 2 || !p.MustEval(`() => document.querySelector('.forgotten').nextElementSibling.innerText.includes('C word')`).Bool() {
+			t.Errorf("%d turns are faded, the line stands elsewhere", p.count(".faded"))
 		}
 		if p.count("[role=alert]") != 0 {
 			t.Error("the error is still there")

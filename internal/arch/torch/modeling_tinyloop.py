@@ -166,10 +166,11 @@ class Vector(nn.Module):
         self.weight = nn.Parameter(torch.ones(*shape), requires_grad=learned)
 
 
-class TinyLoop(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.config = c = Config(config)
+class Layers:
+    """The parts of a model under the names that they have in the file, and how they compute. It belongs beside a class of modules (see TinyLoop)."""
+
+    def build(self, config):
+        self.c = c = Config(config)
         d, v = c["embedding_length"], c["vocab_size"]
         self.token_embd = nn.Embedding(v, d)
         if c["position"] == "learned":
@@ -198,11 +199,11 @@ class TinyLoop(nn.Module):
             self.exit_gate.weight, self.exit_gate.bias = nn.Parameter(torch.zeros(d)), nn.Parameter(torch.zeros(1))
 
     def rotated(self):
-        return self.config["rope.dimension_count"] or self.config["attention.head_length"]
+        return self.c["rope.dimension_count"] or self.c["attention.head_length"]
 
     def rotation(self, t, device):
         """The function that rotates [rows, t, heads, width]."""
-        c, rot = self.config, self.rotated()
+        c, rot = self.c, self.rotated()
         if not c["position"].startswith("rope"):
             return lambda x: x
         freq = c["rope.freq_base"] ** (-2.0 * torch.arange(rot // 2, device=device, dtype=torch.float64) / rot)
@@ -227,14 +228,14 @@ class TinyLoop(nn.Module):
         """What a position may not see: later ones, those behind the window, and those before start [rows, t], the first position of its text."""
         i = torch.arange(t, device=device)
         hide = i[None, :] > i[:, None]
-        if self.config["attention.window"]:
-            hide = hide | (i[None, :] <= i[:, None] - self.config["attention.window"])
+        if self.c["attention.window"]:
+            hide = hide | (i[None, :] <= i[:, None] - self.c["attention.window"])
         hide = hide[None, None]
         return hide if start is None else hide | (i[None, None, None, :] < start[:, None, :, None])
 
     def states(self, ids, loops=None, grad_loops=0, start=None):
         """The state after every pass, and what turns a state into logits. Only the last grad_loops passes carry gradients (0: all)."""
-        c = self.config
+        c = self.c
         loops = loops or c["loops.default"]
         x = self.token_embd(ids) * (c["embedding.scale"] or 1.0)
         if c["position"] == "learned":
@@ -255,7 +256,7 @@ class TinyLoop(nn.Module):
 
     def turn(self, h, e, t, rotate, hide):
         """One pass through the core."""
-        c = self.config
+        c = self.c
         if c["loop_norm"] == "between" and t > 0:
             h = self.output_norm(h)
         if c["injection"] == "add":
@@ -268,7 +269,7 @@ class TinyLoop(nn.Module):
 
     def read(self, h, rotate, hide):
         """Logits of a state: readout, coda, final norm, head."""
-        c = self.config
+        c = self.c
         x = self.readout(h) if c["readout"] else h
         if c["coda_norm"] != "none":
             x = (self.coda_norm if c["coda_norm"] == "own" else self.output_norm)(x)
@@ -278,10 +279,6 @@ class TinyLoop(nn.Module):
         x = x * (c["logit.scale"] or 1.0)
         cap = c["logit.softcap"]
         return cap * torch.tanh(x / cap) if cap else x
-
-    def forward(self, ids, loops=None, start=None):
-        states, read = self.states(ids, loops, start=start)
-        return read(states[-1])
 
     def loss(self, ids, targets, loops=None, grad_loops=0, start=None, extra=(), z=0.0):
         """The mean cross entropy over targets that are not -1, in nats. extra: pairs (pass, weight) of earlier passes that are read out too, so that early
@@ -294,6 +291,20 @@ class TinyLoop(nn.Module):
             if z:
                 total = total + weight * z * logits.logsumexp(-1)[targets.flatten() >= 0].square().mean()
         return total
+
+
+class TinyLoop(Layers, nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.build(config)
+
+    @property
+    def config(self):
+        return self.c
+
+    def forward(self, ids, loops=None, start=None):
+        states, read = self.states(ids, loops, start=start)
+        return read(states[-1])
 
     @classmethod
     def load(cls, folder, dtype=torch.float32):

@@ -1,7 +1,7 @@
 // The side column: name, conversations, language and theme. On narrow screens it is a drawer.
 import { signal } from '@preact/signals';
-import { useEffect, useState } from 'preact/hooks';
-import { box } from './composer.js';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { box, refocus } from './composer.js';
 import { row } from './pen.js';
 import { conversations, current, remove, removeAll, set, settings, storable } from './store.js';
 import { running, stop } from './talk.js';
@@ -9,6 +9,16 @@ import { language, text } from './text.js';
 import { cls, html } from './view.js';
 
 export const drawer = signal(false);
+export const opener = { current: null }; // the button that opens the drawer
+
+// closeDrawer gives the keyboard back to the button that opened it.
+export function closeDrawer() {
+  drawer.value = false;
+  setTimeout(() => opener.current?.focus()); // when the page behind it takes the focus again
+}
+
+// A window that grows has room for the column.
+matchMedia('(max-width: 52rem)').addEventListener('change', () => (drawer.value = false));
 
 export function Brand() {
   return html`<span class="brand"><svg viewBox="0 0 50 24" width="50" height="24" aria-hidden="true"><path d=${row(4, 3, 19, 10, 15)} /></svg>TinyLoop</span>`;
@@ -18,23 +28,27 @@ function go(id) {
   if (id !== current.value && running.value) stop();
   current.value = id;
   drawer.value = false;
-  box.current?.focus();
+  setTimeout(() => box.current?.focus()); // when the page behind the drawer takes the focus again
 }
 
 export function Aside() {
   const t = text.value;
+  const first = useRef(null);
+  useEffect(() => {
+    if (drawer.value) first.current.focus();
+  }, [drawer.value]);
   return html`
     <aside id="side" class=${cls('side', drawer.value && 'open')} aria-label=${t.conversations}>
       <${Brand} />
-      <button type="button" class="new" onClick=${() => go(null)}>${t.newChat}</button>
+      <button type="button" class="new" ref=${first} onClick=${() => go(null)}>${t.newChat}</button>
       <nav aria-label=${t.conversations}>
         <ul>${conversations.value.map((c) => html`
           <li key=${c.id} class=${cls(c.id === current.value && 'here')}>
             <button type="button" class="open" aria-current=${c.id === current.value ? 'page' : null} onClick=${() => go(c.id)}>${c.title || t.untitled}</button>
-            <${Sure} label=${t.remove} sign="×" about=${c.title} act=${() => (running.value?.conversation === c.id && stop(), remove(c.id))} />
+            <${Sure} label=${t.remove} sign="×" about=${c.title} act=${() => (running.value?.conversation === c.id && stop(), remove(c.id), refocus())} />
           </li>`)}
         </ul>
-        ${conversations.value.length > 1 && html`<${Sure} label=${t.removeAll} act=${() => (stop(), removeAll())} />`}
+        ${conversations.value.length > 1 && html`<${Sure} label=${t.removeAll} act=${() => (stop(), removeAll(), refocus())} />`}
       </nav>
       <div class="below">
         ${!storable.value && html`<p class="note">${t.noStorage}</p>`}
@@ -44,7 +58,7 @@ export function Aside() {
         <a class="note" href="/ui/licences.txt">${t.licences}</a>
       </div>
     </aside>
-    ${drawer.value && html`<button type="button" class="veil" aria-label=${t.close} onClick=${() => (drawer.value = false)}></button>`}`;
+    ${drawer.value && html`<button type="button" class="veil" aria-label=${t.close} onClick=${closeDrawer}></button>`}`;
 }
 
 function Theme() {

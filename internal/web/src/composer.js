@@ -10,6 +10,9 @@ import { html } from './view.js';
 export const draft = signal('');
 export const box = { current: null };
 
+// refocus leads the keyboard back to the question box when the control that had it goes away. On touch screens that would open the keyboard.
+export const refocus = () => matchMedia('(pointer: coarse)').matches || box.current?.focus();
+
 export function Composer() {
   const t = text.value;
   const completing = kind.value === 'complete';
@@ -21,9 +24,9 @@ export function Composer() {
     s.height = 'auto';
     s.height = `${Math.min(area.current.scrollHeight, innerHeight * 0.4)}px`;
   }, [draft.value]);
-  const send = () => ask(draft.value) && (draft.value = '');
+  const send = () => ask(draft.value) && ((draft.value = ''), refocus());
   const key = (e) => {
-    if (e.key !== 'Enter' || e.shiftKey || e.isComposing) return;
+    if (e.key !== 'Enter' || e.shiftKey || composing(e)) return;
     e.preventDefault();
     send();
   };
@@ -34,8 +37,8 @@ export function Composer() {
         <textarea id="question" ref=${area} rows="1" placeholder=${completing ? t.promptHint : t.boxHint} aria-describedby="keys" autofocus
           value=${draft.value} onInput=${(e) => (draft.value = e.target.value)} onKeyDown=${key}></textarea>
         ${busy.value
-          ? html`<button type="button" class="go stop" key="stop" onClick=${stop}>${t.stop}</button>`
-          : html`<button type="submit" class="go" key="send" disabled=${!draft.value.trim()}>${t.send}</button>`}
+          ? html`<button type="button" class="go stop" key="stop" onClick=${halt}>${t.stop}</button>`
+          : html`<button type="submit" class="go" key="send" onClick=${press} disabled=${!draft.value.trim()}>${t.send}</button>`}
       </div>
       <div class="tools">
         <${LoopsControl} />
@@ -45,12 +48,32 @@ export function Composer() {
     </form>`;
 }
 
+// composing says whether a key belongs to an input method, which makes characters of several keys. Safari tells only by the code of the key.
+export const composing = (e) => e.isComposing || e.keyCode === 229;
+
+// Stop takes the place of Send: the second press of a double click on Send is none on Stop.
+const doubleClick = 500; // milliseconds
+let pressed = -doubleClick; // when a pointer pressed Send
+const press = (e) => (pressed = e.detail > 0 ? performance.now() : -doubleClick);
+
+function halt(e) {
+  if (e.detail > 0 && performance.now() - pressed < doubleClick) return;
+  stop();
+  refocus();
+}
+
 function Settings() {
   const t = text.value;
   const s = settings.value;
-  const whole = (v, least) => (v === '' || !Number.isFinite(Number(v)) ? undefined : Math.max(least, Math.floor(Number(v))));
+  const whole = (v, least) => (v === '' || !Number.isFinite(Number(v)) ? undefined : Math.min(Math.max(least, Math.floor(Number(v))), Number.MAX_SAFE_INTEGER));
+  const close = (e) => {
+    if (e.key !== 'Escape' || composing(e) || !e.currentTarget.open) return;
+    e.stopPropagation(); // it is not meant for the answer
+    e.currentTarget.open = false;
+    e.currentTarget.querySelector('summary').focus();
+  };
   return html`
-    <details class="settings" onKeyDown=${(e) => e.key === 'Escape' && (e.currentTarget.open = false)}>
+    <details class="settings" onKeyDown=${close}>
       <summary>${t.settings}</summary>
       <div class="sheet">
         ${models.value.length > 1 && html`

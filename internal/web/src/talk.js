@@ -1,26 +1,32 @@
 // Asking and answering: what is sent, what comes back, and how it is stopped.
 import { batch, computed, signal } from '@preact/signals';
 import { Failure, models as fetchModels, stream } from './api.js';
-import { addAnswer, addTurn, conversations, current, dropAnswer, forgetOldest, set, setAnswer, settings, updateTurn } from './store.js';
+import { addAnswer, addTurn, conversations, current, dropAnswer, forgetOldest, fresh, running, set, setAnswer, settings, updateTurn } from './store.js';
 import { text } from './text.js';
 
+export { running };
 export const models = signal([]);
 export const trouble = signal(null); // why there are no models: { code, detail }
 export const model = computed(() => models.value.find((m) => m.id === settings.value.model) ?? models.value[0] ?? null);
-export const loops = computed(() => (model.value ? (settings.value.loops[model.value.id] ?? model.value.loops.standard) : 1));
+export const loops = computed(() => (model.value ? loopsOf(model.value) : 1));
 export const kind = computed(() => settings.value.kind ?? (model.value?.chat === false ? 'complete' : 'chat'));
 
-// running is the answer being written: { conversation, turn, text, tokens, since, stop }. Its text grows here, and moves into the store when it ends.
-export const running = signal(null);
 export const busy = computed(() => running.value !== null);
 const at = computed(() => running.value && `${running.value.conversation}/${running.value.turn}`);
 export const announced = signal(''); // for screen readers
 
-export async function refresh() {
+// loopsOf is what was chosen for a model, within what it takes: one of the same name may have taken more.
+function loopsOf(m) {
+  const chosen = settings.value.loops[m.id];
+  return Number.isSafeInteger(chosen) ? Math.min(Math.max(chosen, 1), m.loops.most) : m.loops.standard;
+}
+
+export async function refresh(signal) {
   try {
-    models.value = await fetchModels();
+    models.value = await fetchModels(signal);
     trouble.value = models.value.length ? null : { code: 'no_model' };
   } catch (e) {
+    if (e.name === 'AbortError') return;
     trouble.value = { code: e.code ?? 'offline', detail: e.detail };
   }
 }
@@ -29,7 +35,6 @@ export const setLoops = (n) => set({ loops: { ...settings.value.loops, [model.va
 
 export function ask(question, as = kind.value) {
   if (running.value || !question.trim()) return false;
-  if (!models.value.length) refresh();
   const id = addTurn({ kind: as, question: as === 'chat' ? question.trim() : question });
   answer(current.value, id);
   return true;
@@ -44,20 +49,21 @@ export function retry(turn) {
   answer(current.value, turn.id);
 }
 
+// forgetAndRetry lets the model see fewer and fewer of the oldest exchanges, until the question fits.
 export function forgetAndRetry(turn) {
   if (running.value) return;
   forgetOldest(current.value);
-  retry(turn);
+  dropAnswer(current.value, turn.id);
+  answer(current.value, turn.id, true);
 }
 
 export const stop = () => running.value?.stop.abort();
 
-async function answer(cid, tid) {
-  const c = conversations.value.find((x) => x.id === cid);
-  const turn = c.turns.find((t) => t.id === tid);
-  const run = { conversation: cid, turn: tid, text: '', tokens: 0, since: performance.now(), stop: new AbortController() };
+// answer writes one answer to a turn. Where forget is set, what does not fit the window is left out.
+async function answer(cid, tid, forget) {
+  const run = { conversation: cid, turn: tid, answer: fresh(), text: '', tokens: 0, since: performance.now(), stop: new AbortController() };
   batch(() => {
-    addAnswer(cid, tid, { text: '', loops: loops.value, end: '' });
+    addAnswer(cid, tid, { id: run.answer, text: '', loops: loops.value, end: '' });
     running.value = run;
     announced.value = text.value.writing;
   });
@@ -74,30 +80,71 @@ async function answer(cid, tid) {
     }
     stats = choice?.stats ?? stats;
   };
-  let result;
-  try {
-    await stream(turn.kind === 'chat' ? '/v1/chat/completions' : '/v1/completions', request(c, turn), run.stop.signal, frame);
-    result = { end: stats?.stop_reason ?? 'eosFound', stats };
-  } catch (e) {
-    result = e.name === 'AbortError' ? { end: 'stopped' } : { end: 'failed', error: e instanceof Failure ? { code: e.code, detail: e.detail } : { code: 'broken', detail: String(e) } };
-  }
+  const result = await outcome(run, forget, frame);
   paint.end();
   batch(() => {
-    setAnswer(cid, tid, { text: run.text, loops: stats?.loops ?? loops.value, ...result });
+    setAnswer(cid, tid, run.answer, { text: run.text, loops: stats?.loops ?? run.loops ?? loops.value, stats, end: stats?.stop_reason ?? 'eosFound', ...result });
     running.value = null;
-    announced.value = result.error ? '' : text.value.answered(run.text);
+    announced.value = result?.error ? '' : text.value.answered(run.text);
   });
 }
 
-// painter shows what has come at most once a frame: tokens come faster than screens draw.
-function painter(run) {
-  let asked = 0;
-  const show = () => {
-    asked = 0;
-    if (running.value?.turn === run.turn) running.value = { ...run };
-  };
-  return { soon: () => (asked ||= requestAnimationFrame(show)), end: () => cancelAnimationFrame(asked) };
+// outcome asks, and says how that ended where it did not end by itself. Without a list of models, or with one that proves old, that is asked for first.
+async function outcome(run, forget, frame) {
+  try {
+    if (!model.value || trouble.value) await refresh(run.stop.signal);
+    for (;;) {
+      const c = conversations.value.find((x) => x.id === run.conversation);
+      const turn = c?.turns.find((t) => t.id === run.turn);
+      if (!turn) return { end: 'stopped' }; // it was deleted meanwhile
+      const body = request(c, turn);
+      run.loops = body.loops ?? 1;
+      try {
+        await stream(turn.kind === 'chat' ? '/v1/chat/completions' : '/v1/completions', body, run.stop.signal, frame);
+        return null;
+      } catch (e) {
+        if (!forget || e.code !== 'context_length_exceeded' || !forgetOldest(run.conversation)) throw e;
+      }
+    }
+  } catch (e) {
+    if (run.stop.signal.aborted) return { end: 'stopped' };
+    const error = e instanceof Failure ? { code: e.code, detail: e.detail } : { code: 'broken', detail: String(e) };
+    if (stale.includes(error.code)) refresh(); // another server, or another model, may be there by now
+    return { end: 'failed', error };
+  }
 }
+
+const stale = ['offline', 'broken', 'no_model', 'model_not_found'];
+
+// painter shows what has come, at most once a frame: tokens come faster than screens draw. A long text takes a while to draw; then it is drawn so
+// seldom that three quarters of the time are left for the rest of the page.
+function painter(run) {
+  let frame = 0, pause = 0, drawing = false, more = false;
+  const soon = () => {
+    more = true;
+    if (!drawing && !pause) frame ||= requestAnimationFrame(draw);
+  };
+  const draw = () => {
+    frame = 0;
+    if (running.value?.answer !== run.answer) return;
+    drawing = true;
+    more = false;
+    const began = performance.now();
+    running.value = { ...run };
+    requestAnimationFrame(() => setTimeout(drawn, 0, began));
+  };
+  const drawn = (began) => {
+    drawing = false;
+    pause = setTimeout(rested, Math.max(0, 3 * (performance.now() - began - 2 * tick)));
+  };
+  const rested = () => {
+    pause = 0;
+    if (more) soon();
+  };
+  return { soon, end: () => (cancelAnimationFrame(frame), clearTimeout(pause)) };
+}
+
+const tick = 16; // milliseconds of a frame
 
 // request is the body for a turn. What is left to the server's default is not sent.
 function request(c, turn) {
@@ -123,3 +170,14 @@ export const show = (turn, k) => updateTurn(current.value, turn.id, () => ({ sho
 
 // isRunning tells views whether a turn is being answered; they are not drawn again with every token.
 export const isRunning = (turn) => at.value === `${current.value}/${turn.id}`;
+
+// A page that is left, or that a phone may drop in the background, keeps what has been written.
+function keep(changes) {
+  const run = running.value;
+  if (run) setAnswer(run.conversation, run.turn, run.answer, { text: run.text, ...changes });
+}
+addEventListener('pagehide', () => {
+  keep({ end: 'stopped' });
+  stop();
+});
+document.addEventListener('visibilitychange', () => document.hidden && keep());

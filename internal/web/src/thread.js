@@ -3,6 +3,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useComputed } from '@preact/signals';
 import { html as markdown } from './markdown.js';
 import { Scribble } from './loops.js';
+import { refocus } from './composer.js';
 import { conversation } from './store.js';
 import { again, forgetAndRetry, isRunning, retry, running, show } from './talk.js';
 import { duration, number, text } from './text.js';
@@ -46,7 +47,7 @@ function Turn({ turn, last, forgotten }) {
       ${answer && html`
         <div class=${cls('answer', answer.error && !answer.text && 'failed')} aria-busy=${busy ? 'true' : 'false'}>
           <h3 class="hidden">${t.answer}</h3>
-          ${busy ? html`<${Live} kind=${turn.kind} />` : html`<${Body} kind=${turn.kind} said=${answer.text} ended=${!answer.error} />`}
+          ${busy ? html`<${Live} kind=${turn.kind} />` : html`<${Body} kind=${turn.kind} said=${answer.text} ended=${!answer.error && (answer.end ? 'here' : 'elsewhere')} />`}
           ${answer.error && html`<${Trouble} error=${answer.error} turn=${turn} last=${last} />`}
         </div>
         ${busy ? html`<${Pace} />` : html`<${Foot} turn=${turn} answer=${answer} last=${last} />`}`}
@@ -59,10 +60,10 @@ function Live({ kind }) {
   return html`<${Body} kind=${kind} said=${said} live />`;
 }
 
-// Body shows the text of an answer. Whatever else is shown of its tokens one day (what each loop would have said) belongs beside this.
+// Body shows the text of an answer; a very long one is given its form when it is whole. Whatever else is shown of its tokens one day (what each loop would have said) belongs beside this.
 function Body({ kind, said, live, ended }) {
-  if (!said) return live ? html`<p class="wait">${text.value.waiting}</p>` : ended && html`<p class="wait">${text.value.empty}</p>`;
-  if (kind === 'complete') return html`<div class=${cls('text', 'plain', live && 'live')}>${said}</div>`;
+  if (!said) return live ? html`<p class="wait">${text.value.waiting}</p>` : ended && html`<p class="wait">${ended === 'elsewhere' ? text.value.writing : text.value.empty}</p>`;
+  if (kind === 'complete' || (live && said.length > 20_000)) return html`<div class=${cls('text', 'plain', live && 'live')}>${said}</div>`;
   return html`<${Formatted} said=${said} live=${live} />`;
 }
 
@@ -92,7 +93,7 @@ function Foot({ turn, answer, last }) {
       ${s && html`
         <span title=${t.seedUsed(s.seed)}>${t.tokens(s.completion_tokens)}</span>
         <span>${t.first} ${duration(s.ttft_ms)}</span>
-        ${s.tokens_per_second && html`<span>${number(s.tokens_per_second)} ${t.speed}</span>`}`}
+        ${s.tokens_per_second > 0 && html`<span>${number(s.tokens_per_second)} ${t.speed}</span>`}`}
       ${t.ends[answer.end] && html`<span class="end">${t.ends[answer.end]}</span>`}
       <span class="acts">
         ${turn.answers.length > 1 && html`<${Pager} turn=${turn} />`}
@@ -150,8 +151,8 @@ function Trouble({ error, turn, last }) {
       ${error.detail && html`<p class="detail" lang="en">${error.detail}</p>`}
       ${last && html`
         <p class="acts">
-          ${canForget && html`<button type="button" onClick=${() => forgetAndRetry(turn)}>${t.forget}</button>`}
-          <button type="button" onClick=${() => retry(turn)}>${t.retry}</button>
+          ${canForget && html`<button type="button" onClick=${() => (forgetAndRetry(turn), refocus())}>${t.forget}</button>`}
+          <button type="button" onClick=${() => (retry(turn), refocus())}>${t.retry}</button>
         </p>`}
     </div>`;
 }

@@ -17,7 +17,7 @@ export function Welcome() {
     <section class="welcome">
       <h1>${t.hello}</h1>
       ${trouble.value && html`<div class="trouble" role="alert"><p>${t.errors[trouble.value.code] ?? t.errors.offline}</p>
-        <p class="acts"><button type="button" onClick=${refresh}>${t.retry}</button></p></div>`}
+        <p class="acts"><button type="button" onClick=${() => refresh()}>${t.retry}</button></p></div>`}
       ${m && html`<p class="intro">${base ? t.baseModel : t.intro({ size: size(m.parameters), loops: m.loops.most })}</p>`}
       ${m && html`<div class="examples">${base ? lists.reverse() : lists}</div>`}
     </section>`;

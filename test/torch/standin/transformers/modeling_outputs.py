@@ -1,0 +1,8 @@
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class CausalLMOutput:
+    loss: Any = None
+    logits: Any = None
