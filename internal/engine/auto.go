@@ -20,13 +20,14 @@ const (
 	peekDepths = 4    // depths looked at by a peek
 	firstPeeks = 12   // tokens in a row that are peeked at, per number of loops
 	peekEvery  = 64   // afterwards one token in so many
-	chooseEach = 8    // rounds between two choices
+	chooseEach = 8    // rounds between two choices, up to eight times as many while the choice is plain decoding
 	trialEvery = 1024 // tokens between two trials
 	firstCalls = 4    // calls of a number of rows of which the least counts
 	enough     = 32   // tokens after which what a schedule has taken is worth something
-	mustGain   = 0.95 // share of the plain cost that a schedule must promise
+	mustGain   = 0.97 // share of the plain cost that a schedule must promise
 	autoAhead  = 8    // most guesses that Auto considers
 	autoFan    = 3    // most branches
+	memory     = 128  // guesses over which shares of right ones are taken
 )
 
 // meter is the mean time of a call by rows; 0 = never seen.
@@ -112,6 +113,8 @@ const maxKeys = 256
 type pilot struct {
 	turn, read meter
 	depths     map[depthKey]*agreement
+	prices     prices // of the choice in hand
+	flat       prices
 	live       int // choices in mode Auto
 	turnAt     time.Time
 	rows       int // of the last turn
@@ -133,6 +136,7 @@ func peekLoops(loops int) (d [peekDepths]int) {
 type autoState struct {
 	auto    bool
 	rest    int // rounds until the next choice
+	calm    int // choices in a row that stayed with plain decoding, at most 3
 	trying  bool
 	peeking bool
 	peeks   [peekDepths][1 + autoFan]int32 // guesses of the row in flight: the drawn one, then the most probable
@@ -195,38 +199,46 @@ func calibrated(shares []float32, loops int) *agreement {
 func (e *Engine) choose(c *choice, a *agreement) {
 	others := len(e.rows)
 	loops := c.pace()
-	plain := e.cost(c, scheme{}, loops, others, 0, 0)
-	c.rest = chooseEach
+	p := e.prices(c, others)
+	plain := (&scheme{}).expect(loops, 0, 0, p)
 	if c.how.mode != Autoregressive && !c.trying && c.agreed() >= c.tokens+enough {
 		if took := e.now.Sub(c.began).Seconds() / float64(c.agreed()-c.tokens); took > plain {
 			c.how, c.rest = scheme{}, 8*chooseEach
 			return
 		}
 	}
-	wasTrial := c.trying
+	try := !c.trying && a.trial <= 0 && others == 0
 	c.trying = false
 	best, least := scheme{}, plain*mustGain
 	hope, gain := scheme{}, plain/1.3
+	flat := &e.pilot.flat
+	p.flatten(flat)
 	for k, d := range peekLoops(c.seq.Loops) {
 		if d == 0 || float64(d) >= loops || a.seen[k] < firstPeeks/2 || c.job.req.DraftLoops > 0 && d != c.job.req.DraftLoops {
 			continue
 		}
 		e.candidates(c, d, loops, func(s scheme) {
-			if v := e.cost(c, s, loops, others, a.first[k], a.wide[k]); v < least {
+			if v := s.expect(loops, a.first[k], a.wide[k], p); v < least {
 				best, least = s, v
 			}
-			if v := e.hoped(c, s, loops, a.first[k]); s.mode == Wavefront && v < gain {
+			if s.mode != Wavefront || !try {
+				return
+			}
+			if v := s.expect(loops, a.first[k], a.first[k], flat); v < gain {
 				hope, gain = s, v
 			}
 		})
 	}
-	if hope.mode != Autoregressive && gain < least/1.3 && !wasTrial && a.trial <= 0 && others == 0 {
+	if hope.mode != Autoregressive && gain < least/1.3 {
 		best, c.trying, a.trial = hope, true, trialEvery
 	}
 	if best != c.how {
 		c.began, c.tokens = e.now, c.agreed()
 	}
-	c.how = best
+	if c.calm = min(c.calm+1, 3); best != (scheme{}) || best != c.how || a.peeks < firstPeeks {
+		c.calm = 0
+	}
+	c.how, c.rest = best, chooseEach<<c.calm
 }
 
 // pace is the mean number of passes before a token of the choice.
@@ -258,51 +270,96 @@ func (e *Engine) candidates(c *choice, d int, loops float64, f func(scheme)) {
 	}
 }
 
-// cost is the expected time of a token: of a schedule at depth loops beside other rows, with shares first and wide of right guesses.
-func (e *Engine) cost(c *choice, s scheme, loops float64, others int, first, wide float64) float64 {
-	return s.expect(loops, first, wide, func(n int) float64 { return e.turnCost(c, others+n, n) }, e.pilot.read.at)
-}
+// prices are the times of a turn with so many rows of a choice, beside others, and of a readout of so many: [rows].
+type prices struct{ turn, read [meterRows]float64 }
 
-// hoped is cost if any number of rows took the time of one.
-func (e *Engine) hoped(c *choice, s scheme, loops, first float64) float64 {
-	return s.expect(loops, first, first, func(int) float64 { return e.turnCost(c, 1, 1) }, e.pilot.read.at)
-}
-
-// turnCost is that of a turn of so many rows, own of which are the choice's: a rule that looks at logits reads them out each time.
-func (e *Engine) turnCost(c *choice, rows, own int) float64 {
-	v := e.pilot.turn.at(rows)
-	if c.exit.Rule.byHead() {
-		v += e.pilot.read.at(own)
+// prices are what has been measured. A rule that looks at logits reads out the rows of each turn.
+func (e *Engine) prices(c *choice, others int) *prices {
+	p := &e.pilot.prices
+	for n := 1; n < meterRows; n++ {
+		p.turn[n], p.read[n] = e.pilot.turn.at(others+n), e.pilot.read.at(n)
+		if c.exit.Rule.byHead() {
+			p.turn[n] += p.read[n]
+		}
 	}
-	return v
+	return p
 }
 
-// expect is the expected cost of a token at depth t, given that of a turn and of a readout by rows.
-func (s *scheme) expect(t, first, wide float64, turn, read func(rows int) float64) float64 {
+// flatten makes f prices at which any number of rows takes the time of one.
+func (p *prices) flatten(f *prices) {
+	*f = *p
+	for n := range f.turn {
+		f.turn[n] = p.turn[1]
+	}
+}
+
+// expect is the expected cost of a token at depth t, with shares first and wide of guesses that are right, or among the branches.
+func (s *scheme) expect(t, first, wide float64, p *prices) float64 {
 	d := float64(s.loops)
 	switch s.mode {
 	case Wavefront:
-		ramp, w := 0.0, s.ahead // a wrong guess fills the diagonal again
-		for k := 1; k < w; k++ {
-			ramp += d*turn(k) + read(1)
-		}
-		ramp += max(0, t-d*float64(w-1))*turn(w) + read(1)
-		return first*(max(d, t/float64(w))*turn(w)+read(2)) + (1-first)*ramp // w rows of t turns each: at most w tokens in t turns
+		return s.wave(t, min(first, 1), p)
 	case Speculative, TreeSpeculative:
 		y, k := s.ahead+1, s.branches
 		last := 1 + k*(y-1)
 		if k == 1 {
 			wide = first
 		}
-		work := d*turn(1) + read(1) + float64(y-1)*d*turn(k) + float64(y-2)*read(k) + (t-d)*turn(last) + read(last)
-		tokens, p := 1.0, wide
+		work := d*p.turn[1] + p.read[1] + float64(y-1)*d*p.turn[k] + float64(y-2)*p.read[k] + (t-d)*p.turn[last] + p.read[last]
+		tokens, q := 1.0, wide
 		for i := 1; i < y; i++ {
-			tokens += p
-			p *= first
+			tokens += q
+			q *= first
 		}
 		return work / tokens
 	}
-	return t*turn(1) + read(1)
+	return t*p.turn[1] + p.read[1]
+}
+
+// wave is that of a wavefront. A run begins with the row of a token that was not guessed; row i follows d turns behind row i-1, or when row i-w has left. Token
+// i of a run comes with probability a^i, when its row has made its turns; the first wrong guess ends the run. So a token takes
+//
+//	(1-a) * sum over k of (1-a) a^k * time until token k
+//
+// which is summed turn by turn for the first tokens, beyond which a token takes as long as a cycle of w does on average.
+func (s *scheme) wave(t, a float64, p *prices) float64 {
+	const most = 2 * autoAhead // tokens
+	w, n := s.ahead, min(most, 2*s.ahead)
+	depth := max(1, int(math.Round(t)))
+	var starts, ends [most + autoAhead]int
+	for i := range n + w {
+		if i > 0 {
+			starts[i] = starts[i-1] + s.loops
+		}
+		if i >= w {
+			starts[i] = max(starts[i], ends[i-w])
+		}
+		ends[i] = starts[i] + depth
+	}
+	var times [most]float64
+	time, sum, q := 0.0, 0.0, 1.0
+	for turn, started, ended := 0, 1, 0; ended < n; turn++ {
+		time += p.turn[started-ended]
+		reads := 0
+		if started < n+w && starts[started] == turn+1 {
+			started++
+			reads++
+		}
+		for ended < n && ends[ended] == turn+1 {
+			ended++
+			reads++
+		}
+		time += p.read[reads]
+		for k := ended - 1; k >= 0 && times[k] == 0; k-- {
+			times[k] = time
+		}
+	}
+	for k := range n {
+		sum += (1 - a) * q * times[k]
+		q *= a
+	}
+	cycle := (times[n-1] - times[n-1-w]) / float64(w)
+	return (1-a)*(sum+q*times[n-1]) + q*cycle
 }
 
 // peekAt says whether row i, which has just turned, is looked at on its way.
@@ -366,7 +423,7 @@ func (e *Engine) learn(c *choice, id int32, guessed, right bool) {
 // count takes one comparison in: a plain mean at first, then one that forgets.
 func (a *agreement) count(k int, first, wide bool) {
 	a.seen[k]++
-	w := 1 / float64(min(a.seen[k], 48))
+	w := 1 / float64(min(a.seen[k], memory))
 	for _, v := range [...]struct {
 		to  *float64
 		hit bool

@@ -35,8 +35,8 @@ func (m *metered) Leave(rows []model.Row) {
 
 func (m *metered) now() time.Time { return time.Unix(0, m.clock.Load()) }
 
-// TestAutoChooses: with any cost of a turn by rows and any share of right guesses, Auto is at most a few percent behind the best schedule and never
-// more than 3 % behind plain decoding.
+// TestAutoChooses: with any cost of a turn by rows and any share of right guesses, Auto is at most 3 % behind plain decoding, and behind the best
+// schedule where that gains a tenth or more.
 func TestAutoChooses(t *testing.T) {
 	const ms = time.Millisecond
 	for _, cost := range []struct {
@@ -59,8 +59,12 @@ func TestAutoChooses(t *testing.T) {
 			}
 			plain := run(Request{})
 			best, name := plain, "plain"
-			for _, r := range []Request{{Mode: Wavefront, DraftLoops: 1, DraftAhead: 8}, {Mode: Wavefront, DraftLoops: 1, DraftAhead: 4},
-				{Mode: Speculative, DraftLoops: 1, DraftAhead: 1}, {Mode: Speculative, DraftLoops: 1, DraftAhead: 3}} {
+			var all []Request
+			for _, ahead := range []int{2, 3, 4, 5, 8} {
+				all = append(all, Request{Mode: Wavefront, DraftLoops: 1, DraftAhead: ahead})
+			}
+			all = append(all, Request{Mode: Speculative, DraftLoops: 1, DraftAhead: 1}, Request{Mode: Speculative, DraftLoops: 1, DraftAhead: 3}, Request{Mode: TreeSpeculative, DraftLoops: 1, DraftAhead: 2})
+			for _, r := range all {
 				if d := run(r); d < best {
 					best, name = d, fmt.Sprintf("mode %d, %d loops, %d ahead", r.Mode, r.DraftLoops, r.DraftAhead)
 				}
@@ -72,7 +76,11 @@ func TestAutoChooses(t *testing.T) {
 			if ratio(auto, plain) > 1.03 || ratio(first, plain) > 1.08 {
 				t.Errorf("%s, agreement %v: auto takes %.3f of plain at first, then %.3f", cost.name, agree, ratio(first, plain), ratio(auto, plain))
 			}
-			if ratio(auto, best) > 1.1 {
+			limit := 1.03
+			if ratio(best, plain) > 0.9 {
+				limit = 1.08 // a gain so small that the first looks at few tokens may miss it
+			}
+			if ratio(auto, best) > limit {
 				t.Errorf("%s, agreement %v: auto takes %.3f of %s", cost.name, agree, ratio(auto, best), name)
 			}
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"tinyloop/internal/model"
 	"tinyloop/internal/sample"
@@ -52,5 +53,29 @@ func BenchmarkLoop(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkChoose is what it takes mode Auto to choose a schedule, which it does every 8 to 64 rounds of an answer.
+func BenchmarkChoose(b *testing.B) {
+	for _, loops := range []int{4, 8} {
+		b.Run(fmt.Sprintf("loops=%d", loops), func(b *testing.B) {
+			e := quietEngine(&free{logits: make([]float32, 64)}, Config{})
+			j, err := e.newJob(&Request{Prompt: []int32{1, 2, 3}, MaxTokens: 4000, Loops: loops, Mode: Auto}, &counting{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for n := range meterRows {
+				e.pilot.turn.add(n, time.Duration(100+10*n)*time.Microsecond)
+				e.pilot.read.add(n, time.Duration(10*n)*time.Microsecond)
+			}
+			a := calibrated(nil, loops)
+			for k := range a.first {
+				a.first[k], a.wide[k], a.seen[k] = 0.8, 0.9, 100
+			}
+			for b.Loop() {
+				e.choose(&j.choices[0], a)
+			}
+		})
 	}
 }
