@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func (p *page) alive(when string) {
 	}
 }
 
-// Texts that are made to break the parser or to take it forever are shown all the same, and the page goes on.
+// Texts that are made to break the parser or to take it forever are shown all the same, and the page goes on; what looks like code is still code.
 func TestHostileMarkdown(t *testing.T) {
 	many := func(s string, n int) string { return strings.Repeat(s, n) }
 	var stairs strings.Builder // lists in lists, each line deeper
@@ -92,10 +93,13 @@ func TestHostileMarkdown(t *testing.T) {
 		"backslashes":        many("\\", 9000),
 		"tabs":               many("\t", 5000) + "x",
 		"references":         many("[a]: ", 4000),
+		"blanks":             "a" + many(" ", 20000) + "b",
+		"long list":          many("- a\n\n", 4000),
 		"control characters": "a\x00b\x01\x1b[31mred\u2028\u2029\ufeff\ufffe end",
 		"headings":           many("# ", 3000),
 		"setext":             many("a\n=", 3000),
 	}
+	plain := []string{"quotes in quotes", "lists in one line", "numbers in numbers", "open brackets", "links in links", "stars", "stars without end", "underscores", "backticks", "tildes", "blanks", "long list"}
 	s := serve(t, servetest.Options{})
 	s.canned(t, 0, func(q string) []string { return in(3000, attacks[q]) })
 	p := open(t, s.URL, look{})
@@ -106,10 +110,19 @@ func TestHostileMarkdown(t *testing.T) {
 		if got := p.MustEval(`() => document.querySelector('.answer .text')?.textContent.length ?? 0`).Int(); got == 0 && name != "tabs" {
 			t.Errorf("%s: nothing is shown", name)
 		}
+		if got := p.MustEval(`() => [...document.querySelectorAll('.answer .text *')].every((e) => e.matches('p, br'))`).Bool(); !got && slices.Contains(plain, name) {
+			t.Errorf("%s went through the parser, which takes long for it", name)
+		}
 		if wide := p.MustEval(`() => document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth`).Int(); wide > 0 {
 			t.Errorf("%s: the page is %d px too wide", name, wide)
 		}
 		p.press("New conversation")
+	}
+	attacks["code"] = "Here:\n\n```c\n" + many("a[i] = *p_q * b_c[j];\n", 300) + "```\n\n**done**"
+	p.say("code")
+	p.answered()
+	if p.count(".answer pre") != 1 || p.text(".answer strong") != "done" {
+		t.Errorf("a long piece of code is shown as %.200s", p.text(".answer .text"))
 	}
 }
 
