@@ -286,7 +286,8 @@ type quantTile struct {
 	acc, dot    [][]VecVirtual // [row][half]: f32 sums; integer sums of the block
 }
 
-// mulQuant multiplies R quantised rows by panels. Up to two rows take a panel at once; more take its halves one after the other, to stay within 16 registers.
+// mulQuant multiplies R quantised rows by panels. Up to two rows take a panel at once; more take its halves one after the other, to stay within 16 registers, but for four rows and
+// nibbles, whose results stay in memory instead: so each activation is read once for both halves.
 func mulQuant(f quantFormat, R int) {
 	fn(label("mul", f.name, "x", R), label("multiplies ", R, " quantised rows by panels of layout ", f.name, "."),
 		"func(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)")
@@ -305,9 +306,12 @@ func mulQuant(f quantFormat, R int) {
 	t.q, t.meta = newRows(arg("q"), qs, R), newRows(arg("meta"), ms, R)
 	t.constants()
 	Label("panel")
-	if R <= 2 {
+	switch {
+	case R <= 2:
 		t.run("whole", 0, 1)
-	} else {
+	case R == 4 && f.four:
+		t.runInMemory()
+	default:
 		t.run("low", 0)
 		t.rewind()
 		t.run("high", 1)
@@ -319,7 +323,115 @@ func mulQuant(f quantFormat, R int) {
 	ret()
 }
 
+// runInMemory sums over all blocks of a panel of nibbles, with the results in their own place.
+func (t *quantTile) runInMemory() {
+	zeros := YMM()
+	zero(zeros)
+	t.dot = make([][]VecVirtual, t.R)
+	for r := range t.R {
+		t.dot[r] = []VecVirtual{YMM(), YMM()}
+		for h := range 2 {
+			VMOVUPS(zeros, t.out.at(r, 32*h))
+		}
+	}
+	n := GP64()
+	MOVQ(t.blocks, n)
+	Label("wide")
+	t.dotsInMemory()
+	t.storeScaled()
+	ADDQ(U32(t.blockBytes()), t.code)
+	ADDQ(U8(32), t.scale)
+	if t.f.min {
+		ADDQ(U8(32), t.mins)
+	}
+	t.q.advance(U8(32))
+	t.meta.advance(U8(8))
+	DECQ(n)
+	JNE(LabelRef("wide"))
+	t.q.retreat(t.q.stride)
+	t.meta.retreat(t.meta.stride)
+}
+
+// dotsInMemory is dotsOfNibbles for both halves of a panel, without constants in registers.
+func (t *quantTile) dotsInMemory() {
+	for g := range 4 {
+		fetch(t.code, 64*g)
+		var part [2][2]VecVirtual // [low, high][half]
+		for h := range 2 {
+			lo, hi := YMM(), YMM()
+			VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, lo)
+			VPSRLW(U8(4), lo, hi)
+			VPAND(constU32("nibbles", 0x0f0f0f0f), lo, lo)
+			VPAND(constU32("nibbles", 0x0f0f0f0f), hi, hi)
+			part[0][h], part[1][h] = lo, hi
+		}
+		for r := range t.R {
+			for i, w := range part {
+				t.addNibbles(r, w, 4*g+16*i, g+i == 0)
+			}
+		}
+	}
+}
+
+// addNibbles adds the products of 16 rows' codes with four activations of row r.
+func (t *quantTile) addNibbles(r int, w [2]VecVirtual, at int, first bool) {
+	a, d := YMM(), t.dot[r]
+	VPBROADCASTD(t.q.at(r, at), a)
+	if first && !t.f.off {
+		VPMADDUBSW(a, w[0], d[0])
+		VPMADDUBSW(a, w[1], d[1])
+		return
+	}
+	if first {
+		for h := range 2 {
+			VPBROADCASTD(t.meta.at(r, 4), d[h])
+		}
+	}
+	p := YMM()
+	VPMADDUBSW(a, w[0], p)
+	VPMADDUBSW(a, w[1], a)
+	VPADDW(p, d[0], d[0])
+	VPADDW(a, d[1], d[1])
+}
+
+// storeScaled adds dot*(ws*as), and with minima (min*as)*sum, to the results, each step rounded.
+func (t *quantTile) storeScaled() {
+	var ws, ms [2]VecVirtual
+	for h := range ws {
+		ws[h] = YMM()
+		VCVTPH2PS(Mem{Base: t.scale, Disp: 16 * h}, ws[h])
+		if t.f.min {
+			ms[h] = YMM()
+			VCVTPH2PS(Mem{Base: t.mins, Disp: 16 * h}, ms[h])
+		}
+	}
+	for r := range t.R {
+		as := YMM()
+		VBROADCASTSS(t.meta.at(r, 0), as)
+		for h, d := range t.dot[r] {
+			s := YMM()
+			VPMADDWD(constU32("wordOnes", 0x00010001), d, d)
+			VMULPS(as, ws[h], s)
+			VCVTDQ2PS(d, d)
+			VMULPS(s, d, d)
+			VADDPS(t.out.at(r, 32*h), d, d)
+			if t.f.min {
+				VMULPS(as, ms[h], s)
+				sum := YMM()
+				VPBROADCASTD(t.meta.at(r, 4), sum)
+				VCVTDQ2PS(sum, sum)
+				VMULPS(sum, s, s)
+				VADDPS(s, d, d)
+			}
+			VMOVUPS(d, t.out.at(r, 32*h))
+		}
+	}
+}
+
 func (t *quantTile) constants() {
+	if t.R == 4 && t.f.four {
+		return // they are in memory
+	}
 	t.ones = YMM() // sixteen 1s
 	VPCMPEQW(t.ones, t.ones, t.ones)
 	if t.f.four {

@@ -30,7 +30,8 @@ type superTile struct {
 	acc, dot           [][]VecVirtual // [row][half]: f32 sums; integer sums of the block
 }
 
-// mulSuper multiplies R quantised rows by panels of super-blocks. Up to two rows take a panel at once; more take its halves one after the other.
+// mulSuper multiplies R quantised rows by panels of super-blocks. Up to two rows take a panel at once; more take its halves one after the other, but for four rows and nibbles, as
+// in mulQuant.
 func mulSuper(f superFormat, R int) {
 	fn(label("mul", f.name, "x", R), label("multiplies ", R, " quantised rows by panels of layout ", f.name, "."),
 		"func(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)")
@@ -44,16 +45,19 @@ func mulSuper(f superFormat, R int) {
 	MOVQ(blocks, ms)
 	SHLQ(U8(t.metaShift()), ms)
 	t.q, t.meta = newRows(arg("q"), qs, R), newRows(arg("meta"), ms, R)
-	if f.four {
+	if f.four && R < 4 {
 		t.mask = YMM() // 0x0f in every byte
 		VPCMPEQW(t.mask, t.mask, t.mask)
 		VPSRLW(U8(12), t.mask, t.mask)
 		VPACKUSWB(t.mask, t.mask, t.mask)
 	}
 	Label("panel")
-	if R <= 2 {
+	switch {
+	case R <= 2:
 		t.run("whole", 0, 1)
-	} else {
+	case R == 4 && f.four:
+		t.runInMemory()
+	default:
 		t.run("low", 0)
 		t.rewind()
 		t.run("high", 1)
@@ -140,6 +144,65 @@ func (t *superTile) run(name string, halves ...int) {
 	for r := range t.R {
 		for i, h := range halves {
 			VMOVUPS(t.acc[r][i], t.out.at(r, 32*h))
+		}
+	}
+}
+
+// runInMemory sums over all blocks of a panel of nibbles, with the results in their own place.
+func (t *superTile) runInMemory() {
+	zeros := YMM()
+	zero(zeros)
+	q := &quantTile{R: t.R, q: t.q, meta: t.meta, code: t.code, dot: make([][]VecVirtual, t.R)}
+	for r := range t.R {
+		q.dot[r] = []VecVirtual{YMM(), YMM()}
+		for h := range 2 {
+			VMOVUPS(zeros, t.out.at(r, 32*h))
+		}
+	}
+	n := GP64()
+	MOVQ(argMem("blocks"), n)
+	SHRQ(U8(3), n)
+	MOVQ(n, t.supers)
+	Label("super")
+	MOVQ(U32(8), n)
+	Label("wide")
+	q.dotsInMemory()
+	t.storeScaled(q.dot)
+	ADDQ(U32(t.blockBytes()), t.code)
+	ADDQ(U8(32), t.steps)
+	t.q.advance(U8(32))
+	t.meta.advance(U8(1 << t.metaShift()))
+	DECQ(n)
+	JNE(LabelRef("wide"))
+	ADDQ(U8(t.scaleBytes()), t.scale)
+	DECQ(t.supers)
+	JNE(LabelRef("super"))
+	t.q.retreat(t.q.stride)
+	t.meta.retreat(t.meta.stride)
+}
+
+// storeScaled adds (factor*dot)*(d*as) and (factor*sum)*(min*as) to the results, each step rounded.
+func (t *superTile) storeScaled(dot [][]VecVirtual) {
+	for h := range 2 {
+		f, d := t.factors(0, h, true), YMM()
+		VCVTPH2PS(Mem{Base: t.scale, Disp: 16 * h}, d)
+		fm, m := t.factors(1, h, false), YMM()
+		VCVTPH2PS(Mem{Base: t.scale, Disp: 32 + 16*h}, m)
+		for r := range t.R {
+			as, sum, n, s := YMM(), YMM(), dot[r][h], YMM()
+			VBROADCASTSS(t.meta.at(r, 0), as)
+			VPMADDWD(n, f, n)
+			VMULPS(as, d, s)
+			VCVTDQ2PS(n, n)
+			VMULPS(s, n, n)
+			VADDPS(t.out.at(r, 32*h), n, n)
+			VPBROADCASTD(t.meta.at(r, 4), sum)
+			VPMADDWD(sum, fm, sum) // the sum of 32 codes fits the low word; the high one meets 0
+			VMULPS(as, m, as)
+			VCVTDQ2PS(sum, sum)
+			VMULPS(as, sum, sum)
+			VADDPS(sum, n, n)
+			VMOVUPS(n, t.out.at(r, 32*h))
 		}
 	}
 }
