@@ -135,6 +135,9 @@ func TestLongAnswer(t *testing.T) {
 	if got := p.MustEval(`() => document.querySelector('.answer .text').textContent.length`).Int(); got < 80_000 {
 		t.Errorf("%d characters are shown", got)
 	}
+	if got := p.MustEval(`() => document.querySelector('[role=status]').textContent.length`).Int(); got < 2000 || got > 2100 {
+		t.Errorf("%d characters are told to screen readers", got)
+	}
 	p.MustReload()
 	p.see("the end of it")
 }

@@ -85,9 +85,11 @@ async function answer(cid, tid, forget) {
   batch(() => {
     setAnswer(cid, tid, run.answer, { text: run.text, loops: stats?.loops ?? run.loops ?? loops.value, stats, end: stats?.stop_reason ?? 'eosFound', ...result });
     running.value = null;
-    announced.value = result?.error ? '' : text.value.answered(run.text);
+    announced.value = result?.error ? '' : text.value.answered(run.text.length > aloud ? run.text.slice(0, aloud) + '…' : run.text);
   });
 }
+
+const aloud = 2000; // characters of an answer that are told
 
 // outcome asks, and says how that ended where it did not end by itself. Without a list of models, or with one that proves old, that is asked for first.
 async function outcome(run, forget, frame) {
