@@ -191,6 +191,9 @@ func (c *TokenizerEvalCmd) Run(io *IO) error {
 	if err != nil {
 		return err
 	}
+	if total.Bytes == 0 {
+		return fault.New(fault.Invalid, "input", "the input holds no text: there is nothing to measure")
+	}
 	return c.print(io, files, total, used)
 }
 
