@@ -457,12 +457,12 @@ func TestOtherModel(t *testing.T) {
 
 // Silence with pings is patience; silence without is a dead server, and the page says so. Its seconds pass quickly here.
 func TestSilence(t *testing.T) {
-	fast := look{before: `{ const slow = setInterval; window.setInterval = (f, ms, ...more) => slow(f, ms === 1000 ? 20 : ms, ...more) }`}
+	fast := look{before: `{ const slow = setInterval; window.setInterval = (f, ms, ...more) => slow(f, ms === 1000 ? 40 : ms, ...more) }`}
 	s := serve(t, servetest.Options{Serve: pinging(20 * time.Millisecond)})
 	p := open(t, s.URL, fast)
 	thaw := s.Model.Freeze()
 	p.say("Slow?")
-	time.Sleep(1200 * time.Millisecond) // twice its patience
+	time.Sleep(2 * time.Second) // longer than its patience
 	if p.count("[aria-busy=true]") != 1 {
 		t.Error("the page gave up on a server that says it is there")
 	}
