@@ -67,7 +67,7 @@ func (s *Scratch) take(w *par.Worker, c *cut, i int) (as *par.Worker, d *desk, l
 	if !c.own {
 		return w, &s.all, lo, hi
 	}
-	return w.Piece(i, c.follows), &s.parts[w.ID], lo, hi
+	return w.Alone(i, c.follows), &s.parts[w.ID], lo, hi
 }
 
 // apart says whether no two rows of the call belong to one sequence or to branches that write to each other's pages, so that no row reads what another one writes. It does not

@@ -33,7 +33,7 @@ type Worker struct {
 	phase  uint32        // barriers passed, this worker's own copy
 	waited time.Duration // at barriers of this Run, short waits left out
 	fault  *Panic        // what the function panicked with, read by worker 0 after done
-	alone  *Worker       // see Piece
+	alone  *Worker       // see Alone
 	member *Worker       // of whom this is the alone, nil for the workers of the pool
 	piece  int           // of an alone: what it works on,
 	met    uint32        // how many Meets it has passed there,
@@ -226,10 +226,10 @@ func (w *Worker) Barrier() {
 	}
 }
 
-// Piece gives a worker that shares nothing: it is worker 0 of 1, so that Split gives it everything and Barrier returns at once. Where each worker has rows of its own, a layer runs on
+// Alone gives a worker that shares nothing: it is worker 0 of 1, so that Split gives it everything and Barrier returns at once. Where each worker has rows of its own, a layer runs on
 // it as on a pool of one. The rows of a Run lie in numbered pieces, of which worker ID takes pieces ID, ID+N, ID+2N and so on, ascending. If a piece follows on those before it, Meet waits
 // until all of them have come as far; so every piece passes the same Meets, and all pieces follow or none.
-func (w *Worker) Piece(i int, follows bool) *Worker {
+func (w *Worker) Alone(i int, follows bool) *Worker {
 	a := w.alone
 	a.piece, a.met, a.meets = i, 0, follows
 	if follows {

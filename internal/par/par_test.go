@@ -207,7 +207,7 @@ func TestPieces(t *testing.T) {
 		var wrong atomic.Int64
 		f := func(w *Worker) {
 			for i := w.ID; i < pieces; i += w.N {
-				a := w.Piece(i, true)
+				a := w.Alone(i, true)
 				if a.ID != 0 || a.N != 1 {
 					wrong.Add(1)
 				}
@@ -237,7 +237,7 @@ func TestPiecesApart(t *testing.T) {
 	defer p.Close()
 	p.run(func(w *Worker) {
 		if w.ID == 1 {
-			w.Piece(1, false).Meet()
+			w.Alone(1, false).Meet()
 		}
 	}, 2)
 }
@@ -248,7 +248,7 @@ func TestUnevenPieces(t *testing.T) {
 	defer p.Close()
 	got := mustPanic(t, p, func(w *Worker) {
 		if w.ID == 1 {
-			w.Piece(1, true).Meet()
+			w.Alone(1, true).Meet()
 		}
 	})
 	if !strings.Contains(got.Error(), "worker 0 returned while worker 1 waits for it in piece 0") {
