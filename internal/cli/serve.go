@@ -42,9 +42,9 @@ func (c *ServeCmd) Run(io *IO) error {
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", c.Addr)
+	l, err := listen(c.Addr)
 	if err != nil {
-		return listenError(c.Addr, err)
+		return err
 	}
 	defer l.Close()
 	h := host.New()
@@ -103,6 +103,19 @@ func spareProcessors() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
 	}
+}
+
+// listen takes an address. One without a port is refused: of "" the system would take any port on all interfaces, and an empty variable of the
+// environment must not open a server to the network.
+func listen(addr string) (net.Listener, error) {
+	if _, port, err := net.SplitHostPort(addr); addr == "" || err == nil && port == "" {
+		return nil, fault.New(fault.Invalid, "addr", "--addr must be HOST:PORT, as in 127.0.0.1:8000, is %q", addr)
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, listenError(addr, err)
+	}
+	return l, nil
 }
 
 // listenError says what to do about an address that is taken; the system's own words say what is wrong with any other.

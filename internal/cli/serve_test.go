@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -22,4 +23,21 @@ func TestSplitModel(t *testing.T) {
 			t.Errorf("%s: %q %q, want %q", spec, name, path, want)
 		}
 	}
+}
+
+// An address without a port, or none at all, must not become any port on all interfaces.
+func TestListenNeedsAPort(t *testing.T) {
+	for _, addr := range []string{"", ":", "127.0.0.1:", "[::1]:"} {
+		if l, err := listen(addr); err == nil {
+			t.Errorf("%q listens on %s", addr, l.Addr())
+			l.Close()
+		} else if !strings.Contains(err.Error(), "HOST:PORT") {
+			t.Errorf("%q: %v", addr, err)
+		}
+	}
+	l, err := listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
 }
