@@ -28,10 +28,14 @@ type exam struct {
 	refuse  []string
 }
 
-// newExam encodes the questions for a subject. known are the answers of all questions of the sets, chosen or not.
-func newExam(s *Subject, qs []question, known pools, refusals []string) (*exam, error) {
+// newExam encodes the questions for a subject. known are the answers of all questions of the sets, chosen or not. ctx ends it
+// between two questions.
+func newExam(ctx context.Context, s *Subject, qs []question, known pools, refusals []string) (*exam, error) {
 	e := &exam{s: s, qs: qs, pools: known, prompts: make([]prompt, len(qs)), chance: known.chances(qs), expect: make([]bool, len(qs)), refuse: refusals}
 	for i := range qs {
+		if ctx.Err() != nil { // thousands of prompts take seconds
+			return nil, stopped(ctx, nil)
+		}
 		p, err := s.prompt(&qs[i])
 		if err != nil {
 			return nil, err

@@ -52,7 +52,7 @@ func (s *Session) Report() *Report { return s.report }
 // returns a fault of kind Canceled. The first model measured is the one the report is about.
 func (s *Session) Measure(ctx context.Context, sub *Subject) error {
 	m := describe(sub)
-	e, err := newExam(sub, s.qs, s.pools, s.o.Refusals)
+	e, err := newExam(ctx, sub, s.qs, s.pools, s.o.Refusals)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -54,14 +55,14 @@ type wayed struct {
 
 // Ways asks a model the session's questions in every way, greedily, the full depth first, and compares. ctx ends it between two answers.
 func (s *Session) Ways(ctx context.Context, sub *Subject, ways []Way) ([]WayRow, error) {
-	e, err := newExam(sub, s.qs, s.pools, s.o.Refusals)
+	e, err := newExam(ctx, sub, s.qs, s.pools, s.o.Refusals)
 	if err != nil {
 		return nil, err
 	}
 	var full []wayed
 	var rows []WayRow
 	for i, w := range append([]Way{{}}, ways...) {
-		got, err := e.way(ctx, w, s.o.Parallel, s.ticker(sub, w.Loops, w.String(), len(e.qs)))
+		got, err := e.way(ctx, w, s.o.Parallel, s.ticker(sub, cmp.Or(w.Loops, sub.Gen.Info().Loops.Default), w.String(), len(e.qs)))
 		if err != nil {
 			return rows, stopped(ctx, err)
 		}

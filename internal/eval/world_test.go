@@ -259,6 +259,19 @@ func TestPromptOfText(t *testing.T) {
 	}
 }
 
+// TestCancelledBeforeTheFirst: an interrupt counts while the prompts are made, before any question is asked.
+func TestCancelledBeforeTheFirst(t *testing.T) {
+	set := chains()
+	tk := vocabulary(t, set.Docs)
+	s := session(t, Options{Loops: []int{1}, NoCost: true, NoLoss: true}, set)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := s.Measure(ctx, knows(t, tk, s, 1, func(q *question, _ int) string { return q.want() }))
+	if err == nil || !strings.Contains(err.Error(), "interrupted") || len(s.Report().Models) != 0 {
+		t.Fatalf("error %v, %d models", err, len(s.Report().Models))
+	}
+}
+
 func TestCancelled(t *testing.T) {
 	set := chains()
 	tk := vocabulary(t, set.Docs)

@@ -191,7 +191,7 @@ func (r *run) start() (*beginning, error) {
 	if r.o.Resume {
 		list := checkpoints(r.o.Dir)
 		if len(list) == 0 {
-			return nil, fault.New(fault.NotFound, "resume", "%s has no checkpoint: the run has to begin again", r.o.Dir)
+			return nil, fault.New(fault.NotFound, "resume", "%s has no checkpoint: the run has to begin again, in another folder or after this one was removed", r.o.Dir)
 		}
 		base := list[len(list)-1]
 		b, st, err := r.readCheckpoint(base)
