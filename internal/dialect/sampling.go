@@ -30,6 +30,8 @@ func Sampling(o *Object, r *gen.Request) map[string]string {
 	if v := o.Get("tinyloop"); v.Present() {
 		t := v.Object()
 		own(t, r)
+		t.Unsupported("messages", "tools", "functions", "tool_choice", "function_call", "response_format", "grammar", "json_schema", "suffix", "best_of",
+			"typical_p", "post_sampling_probs")
 		nest(rename, t)
 		t.Done()
 	}

@@ -75,12 +75,12 @@ func TestRefusals(t *testing.T) {
 		{"draft_loops", Request{DraftLoops: ptr(9)}, "between 1 and 8, got 9"},
 		{"K_branches", Request{Mode: "wavefront", Branches: ptr(-1)}, "between 1 and 8, got -1"},
 		{"exit.rule", Request{Exit: &Exit{Rule: "luck"}}, "one of none, gate, latent, accel, kl, entropy, argmax"},
-		{"exit.threshold", Request{Exit: &Exit{Rule: "latent", Threshold: &nan}}, "above 0, got NaN"},
+		{"exit.threshold", Request{Exit: &Exit{Rule: "latent", Threshold: &nan}}, "above 0 and at most 3.4e+38, got NaN"},
 		{"exit.threshold", Request{Exit: &Exit{Rule: "kl", Threshold: &inf}}, "+Inf"},
 		{"exit.threshold", Request{Exit: &Exit{Rule: "gate", Threshold: ptr(1.01)}}, "at most 1, got 1.01"},
 		{"exit.threshold", Request{Exit: &Exit{Rule: "gate", Threshold: &nan}}, "NaN"},
-		{"exit.threshold", Request{Exit: &Exit{Rule: "argmax", Threshold: ptr(0.9)}}, "at least 1, got 0.9"},
-		{"exit.threshold", Request{Exit: &Exit{Rule: "accel", Threshold: ptr(0.0)}}, "above 0, got 0"},
+		{"exit.threshold", Request{Exit: &Exit{Rule: "argmax", Threshold: ptr(0.9)}}, "passes, 1 to 3.4e+38, got 0.9"},
+		{"exit.threshold", Request{Exit: &Exit{Rule: "accel", Threshold: ptr(0.0)}}, "above 0 and at most 3.4e+38, got 0"},
 		{"exit.min_loops", Request{Exit: &Exit{Rule: "kl", MinLoops: ptr(5)}}, "between 1 and 4, got 5"},
 		{"exit.min_loops", Request{Exit: &Exit{Rule: "kl", MinLoops: ptr(0)}}, "between 1 and 4, got 0"},
 		{"exit.kv", Request{Exit: &Exit{Rule: "kl", KV: "lost"}}, "complete, deepest"},
@@ -229,6 +229,10 @@ func TestDepthWarnings(t *testing.T) {
 		{[5]int{2, 2, 2, 2, 8}, Request{Effort: "minimal"}, 2, ""},
 		{[5]int{2, 1, 4, 8, 2}, Request{Effort: "high"}, 2, ""},
 		{[5]int{4, 1, 4, 8, 16}, Request{Effort: "high"}, 8, ""},
+		{[5]int{4, 1, 4, 8, 16}, Request{Exit: &Exit{Threshold: ptr(0.5)}}, 4, "exit names no rule"},
+		{[5]int{4, 1, 4, 8, 16}, Request{Exit: &Exit{Rule: "none", MinLoops: ptr(2)}}, 4, "exit names no rule"},
+		{[5]int{4, 1, 4, 8, 16}, Request{Exit: &Exit{KV: "deepest"}}, 4, "exit names no rule"},
+		{[5]int{4, 1, 4, 8, 16}, Request{Exit: &Exit{Rule: "none"}}, 4, ""},
 	} {
 		g, e := says(t, "<|im_end|>")
 		l := &g.info.Loops

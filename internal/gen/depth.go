@@ -111,6 +111,9 @@ func checkExit(r *Request, p *plan) error {
 	}
 	switch {
 	case p.exit.Rule == engine.NoExit:
+		if x.Threshold != nil || x.MinLoops != nil || x.KV != "" {
+			p.warn("exit names no rule, so its other fields change nothing")
+		}
 	case p.loops < 2:
 		p.warn("exit has nothing to leave out at one loop")
 	case p.exit.Deepest:
@@ -134,9 +137,9 @@ func checkThreshold(rule engine.Rule, t float64) error {
 	case rule == engine.ExitGate:
 		return fault.New(fault.Invalid, "exit.threshold", "exit.threshold of gate must be above 0 and at most 1, got %g", t)
 	case rule == engine.ExitArgmax:
-		return fault.New(fault.Invalid, "exit.threshold", "exit.threshold of argmax is a number of passes, at least 1, got %g", t)
+		return fault.New(fault.Invalid, "exit.threshold", "exit.threshold of argmax is a number of passes, 1 to %.2g, got %g", hi, t)
 	}
-	return fault.New(fault.Invalid, "exit.threshold", "exit.threshold must be above 0, got %g", t)
+	return fault.New(fault.Invalid, "exit.threshold", "exit.threshold must be above 0 and at most %.2g, got %g", hi, t)
 }
 
 // checkDraft settles the decoding mode and what it guesses with.

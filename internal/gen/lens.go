@@ -34,8 +34,8 @@ type Lens struct {
 	Warnings []string
 }
 
-// Lens looks at every position of a prompt after every loop. r needs the prompt, Loops or Effort, and TopLogprobs for the number of tokens shown (at
-// least 1); everything else is ignored. With a coda, a readout on the way sees the coda's keys and values of the latest readouts before it.
+// Lens looks at every position of a prompt after every loop. r needs the prompt, Loops or Effort, and TopLogprobs for the number of tokens shown (1
+// to 20); everything else is ignored. With a coda, a readout on the way sees the coda's keys and values of the latest readouts before it.
 func (g *Generator) Lens(ctx context.Context, r *Request) (*Lens, error) {
 	ids, err := g.Count(r)
 	if err != nil {
@@ -45,9 +45,9 @@ func (g *Generator) Lens(ctx context.Context, r *Request) (*Lens, error) {
 	if err := g.checkDepth(&Request{Loops: r.Loops, VerifyLoops: r.VerifyLoops, Effort: r.Effort}, p); err != nil {
 		return nil, err
 	}
-	top := max(1, r.TopLogprobs)
+	top := r.TopLogprobs
 	switch {
-	case top > maxTop:
+	case top < 1 || top > maxTop:
 		return nil, between("top_logprobs", 1, maxTop, top)
 	case len(ids) > maxLensPositions || len(ids)*p.loops > maxLensReadouts:
 		return nil, fault.New(fault.TooLong, "prompt", "the prompt has %d tokens: a lens takes at most %d, and %d times the loops", len(ids), maxLensPositions, maxLensReadouts)

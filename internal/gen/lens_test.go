@@ -77,9 +77,10 @@ func TestLensRefusals(t *testing.T) {
 	}{
 		{"loops", "between 1 and 8", fault.Invalid, Request{PromptIDs: long, Loops: ptr(9)}},
 		{"top_logprobs", "between 1 and 20", fault.Invalid, Request{PromptIDs: long, TopLogprobs: 21}},
+		{"top_logprobs", "between 1 and 20", fault.Invalid, Request{PromptIDs: long}},
 		{"effort", "minimal", fault.Invalid, Request{PromptIDs: long, Effort: "some"}},
-		{"prompt", "at most 1024", fault.TooLong, Request{PromptIDs: append(make([]tok.ID, 1000), long...)}},
-		{"prompt", "window", fault.TooLong, Request{PromptIDs: append(make([]tok.ID, 100), long...)}},
+		{"prompt", "at most 1024", fault.TooLong, Request{PromptIDs: append(make([]tok.ID, 1000), long...), TopLogprobs: 1}},
+		{"prompt", "window", fault.TooLong, Request{PromptIDs: append(make([]tok.ID, 100), long...), TopLogprobs: 1}},
 	} {
 		_, err := g.Lens(t.Context(), &c.r)
 		if e := fault.As(err); err == nil || e.Field != c.field || e.Kind != c.kind || !strings.Contains(e.Msg, c.says) {
@@ -88,10 +89,10 @@ func TestLensRefusals(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := g.Lens(ctx, &Request{PromptIDs: long}); fault.Of(err) != fault.Canceled {
+	if _, err := g.Lens(ctx, &Request{PromptIDs: long, TopLogprobs: 1}); fault.Of(err) != fault.Canceled {
 		t.Errorf("cancelled: %v", err)
 	}
-	if l, err := g.Lens(t.Context(), &Request{PromptIDs: long[:3], Effort: "high"}); err != nil || l.Loops != 8 {
+	if l, err := g.Lens(t.Context(), &Request{PromptIDs: long[:3], TopLogprobs: 20, Effort: "high"}); err != nil || l.Loops != 8 {
 		t.Errorf("high effort: %v", err)
 	}
 }

@@ -330,6 +330,28 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestRefusalsTellTheValue: an error says what stood where something else should.
+func TestRefusalsTellTheValue(t *testing.T) {
+	for src, want := range map[string]string{
+		`false`:               "true, got false",
+		`null`:                "true, got null",
+		`{"type":123}`:        "got 123",
+		`{"type":["hiccup"]}`: `got "hiccup"`,
+		`{"type":[]}`:         "got an empty list",
+		`{"enum":{}}`:         "got an object",
+		`{"minLength":-1}`:    "from 0 to 1073741824, got -1",
+		`{"maxItems":"` + strings.Repeat("9", 99) + `"}`: "9…",
+		`{"required":"a"}`:  `got "a"`,
+		`{"required":[1]}`:  "got a list",
+		`{"properties":[]}`: "got an empty list",
+		`{"anyOf":1e999}`:   "got 1e999",
+	} {
+		if _, err := Compile(Rule{Format: &Format{Schema: []byte(src), Field: "f"}}); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 200 {
+			t.Errorf("%.40s: %v, want %q", src, err, want)
+		}
+	}
+}
+
 func fieldOf(e *fault.Error) string {
 	if e == nil {
 		return ""

@@ -15,6 +15,26 @@ import (
 // value is a value of JSON with its object's members in order: nil, bool, json.Number, string, []*value or *members.
 type value struct{ v any }
 
+// short says in an error what stands where something else should: a number or a text itself, shortened, or what kind of thing it is.
+func (v *value) short() string {
+	switch x := v.v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return strconv.FormatBool(x)
+	case json.Number:
+		return fault.Clip(string(x), 40)
+	case string:
+		return strconv.Quote(fault.Clip(x, 40))
+	case []*value:
+		if len(x) == 0 {
+			return "an empty list"
+		}
+		return "a list"
+	}
+	return "an object"
+}
+
 // members are those of an object; a name stands once.
 type members struct {
 	names  []string

@@ -186,7 +186,7 @@ func (c *compiler) schema(s *schema, v *value, path string) (int32, error) {
 	}
 	m, ok := v.v.(*members)
 	if !ok {
-		return 0, fault.New(fault.Invalid, path, "%s must be a schema: an object, or true", path)
+		return 0, fault.New(fault.Invalid, path, "%s must be a schema: an object, or true, got %s", path, v.short())
 	}
 	if err := understood(m, path); err != nil {
 		return 0, err
@@ -255,7 +255,7 @@ func (c *compiler) keywords(s *schema, m *members, path string) (node, error) {
 		}
 		list, ok := v.v.([]*value)
 		if !ok || len(list) == 0 {
-			return node{}, fault.New(fault.Invalid, path+".enum", "%s.enum must be a list of at least one value", path)
+			return node{}, fault.New(fault.Invalid, path+".enum", "%s.enum must be a list of at least one value, got %s", path, v.short())
 		}
 		return c.literals(m, list, path+".enum")
 	}
@@ -285,13 +285,13 @@ func typesOf(m *members, on []string, path string) ([]string, error) {
 		list = []*value{v}
 	}
 	if len(list) == 0 {
-		return nil, fault.New(fault.Invalid, path+".type", "%s.type must name a type", path)
+		return nil, fault.New(fault.Invalid, path+".type", "%s.type must name a type, got %s", path, v.short())
 	}
 	var types []string
 	for _, e := range list {
 		t, _ := e.v.(string)
 		if !slices.Contains([]string{"object", "array", "string", "number", "integer", "boolean", "null"}, t) {
-			return nil, fault.New(fault.Invalid, path+".type", "%s.type must be object, array, string, number, integer, boolean or null, or a list of those", path)
+			return nil, fault.New(fault.Invalid, path+".type", "%s.type must be object, array, string, number, integer, boolean or null, or a list of those, got %s", path, e.short())
 		}
 		if !slices.Contains(types, t) {
 			types = append(types, t)
@@ -369,7 +369,7 @@ func bounds(m *members, least, most, path string) (lo, hi int32, err error) {
 		num, ok := v.v.(json.Number)
 		x, bad := num.Float64()
 		if !ok || bad != nil || x < 0 || x > maxCount || x != float64(int32(x)) {
-			return 0, 0, fault.New(fault.Invalid, f, "%s must be a whole number from 0 to %d", f, maxCount)
+			return 0, 0, fault.New(fault.Invalid, f, "%s must be a whole number from 0 to %d, got %s", f, maxCount, v.short())
 		}
 		*k.to = int32(x)
 	}
@@ -389,7 +389,7 @@ func (c *compiler) object(s *schema, m *members, path string) (node, error) {
 	if v := m.get("properties"); v != nil {
 		p, ok := v.v.(*members)
 		if !ok {
-			return node{}, fault.New(fault.Invalid, path+".properties", "%s.properties must be an object", path)
+			return node{}, fault.New(fault.Invalid, path+".properties", "%s.properties must be an object, got %s", path, v.short())
 		}
 		props = p
 	}
@@ -445,7 +445,7 @@ func names(m *members, path string) (map[string]bool, error) {
 		out[name] = true
 	}
 	if !ok {
-		return nil, fault.New(fault.Invalid, path+".required", "%s.required must be a list of names", path)
+		return nil, fault.New(fault.Invalid, path+".required", "%s.required must be a list of names, got %s", path, v.short())
 	}
 	return out, nil
 }
@@ -478,7 +478,7 @@ func (c *compiler) reference(s *schema, v *value, path string) (node, error) {
 func (c *compiler) anyOf(s *schema, v *value, path string) (node, error) {
 	list, ok := v.v.([]*value)
 	if !ok || len(list) == 0 {
-		return node{}, fault.New(fault.Invalid, path, "%s must be a list of at least one schema", path)
+		return node{}, fault.New(fault.Invalid, path, "%s must be a list of at least one schema, got %s", path, v.short())
 	}
 	if len(list) > maxThreads {
 		return node{}, fault.New(fault.Invalid, path, "%s has %d schemas, allowed are %d", path, len(list), maxThreads)

@@ -116,7 +116,7 @@ func messages(v dialect.Value) []chat.Message {
 		v.Fail(fault.Invalid, "array_above_max_length", "messages may have at most %d elements, got %d", maxMessages, v.Len())
 		return nil
 	}
-	var out []chat.Message
+	out := []chat.Message{} // an empty list is not an absent one
 	v.Each(func(_ int, e dialect.Value) { out = append(out, message(e)) })
 	nameResults(out)
 	return out
@@ -200,7 +200,7 @@ func (opt Options) decodeCompletion(c *dialect.Call) (*dialect.Job, error) {
 	rename["top_logprobs"] = "logprobs"
 	e := &encoder{logprobs: base.Logprobs, echo: base.Echo}
 	j := job(c, o, e, rename)
-	base.BestOf = bestOf(o, j.Stream)
+	base.BestOf = bestOf(o, base.N, j.Stream)
 	unserved(o)
 	formless(o)
 	o.Unsupported("suffix", "messages")
@@ -240,7 +240,7 @@ func legacyLogprobs(o *dialect.Object) (on bool, top int) {
 }
 
 // bestOf reads how many answers to sample for the n best ones; they are known only at the end, so they cannot be streamed.
-func bestOf(o *dialect.Object, stream bool) int {
+func bestOf(o *dialect.Object, n int, stream bool) int {
 	v := o.Get("best_of")
 	if !v.Present() {
 		return 0
@@ -249,6 +249,8 @@ func bestOf(o *dialect.Object, stream bool) int {
 	switch {
 	case b < 1 || b > 20:
 		v.Fail(fault.Invalid, "invalid_value", "best_of must be between 1 and 20, got %d", b)
+	case b < n:
+		v.Fail(fault.Invalid, "invalid_value", "best_of must be at least n = %d, got %d", n, b)
 	case b > 1 && stream:
 		v.Fail(fault.Invalid, "invalid_value", "best_of above 1 cannot be streamed, got %d", b)
 	}

@@ -130,14 +130,14 @@ func readChoice(o *dialect.Object, r *gen.Request) {
 	switch {
 	case !v.Present():
 	case v.IsString():
-		r.ToolUse = use(v, "none", "auto", "required")
+		r.ToolUse = use(v, "none, auto, required or an object that names a function", "none", "auto", "required")
 	default:
 		named(v, r)
 	}
 }
 
-// use reads one of the words for how tools are used.
-func use(v dialect.Value, words ...string) gen.ToolUse {
+// use reads one of the words for how tools are used; allowed says in an error what would have been right.
+func use(v dialect.Value, allowed string, words ...string) gen.ToolUse {
 	word := v.String()
 	for _, w := range words {
 		if w != word {
@@ -151,7 +151,7 @@ func use(v dialect.Value, words ...string) gen.ToolUse {
 		}
 		return gen.ToolsAuto
 	}
-	v.Fail(fault.Invalid, "invalid_value", "%s must be none, auto, required or an object that names a function, got %q", v.Path(), fault.Clip(word, 40))
+	v.Fail(fault.Invalid, "invalid_value", "%s must be %s, got %q", v.Path(), allowed, fault.Clip(word, 40))
 	return gen.ToolsAuto
 }
 
@@ -170,7 +170,7 @@ func named(v dialect.Value, r *gen.Request) {
 		}
 		in := a.Object()
 		if m := in.Need("mode"); m.Present() {
-			r.ToolUse = use(m, "auto", "required")
+			r.ToolUse = use(m, "auto or required", "auto", "required")
 		}
 		r.Callable = []string{}
 		if list := in.Need("tools"); list.Present() {
