@@ -48,7 +48,9 @@ func (s *sheet) ask(q string) {
 		return
 	}
 	if len(s.notes) > 0 {
-		q = strings.Join(s.notes, "\n") + "\n" + q
+		// People write what they tell and what they ask on one line as often as not.
+		between := pick(s.rng, []string{"\n", " "})
+		q = strings.Join(s.notes, between) + between + q
 		s.notes = nil
 	}
 	s.doc.Messages = append(s.doc.Messages, data.Message{Role: "user", Content: q})
