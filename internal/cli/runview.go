@@ -138,6 +138,9 @@ func evalLine(m *train.EvalMetrics) string {
 		}
 		s += fmt.Sprintf("  r=%d loss %.4f bpb %.4f acc %.1f %%", a.Loops, a.Loss, a.BPB, 100*a.Accuracy)
 	}
+	if len(m.Valid) == 0 {
+		s += "  no document is kept for validation"
+	}
 	if m.Best {
 		s += "  best"
 	}

@@ -15,17 +15,17 @@ import (
 
 // RunFlags are what pretraining and fine-tuning share. A flag wins over the recipe.
 type RunFlags struct {
-	Data      string        `help:"Corpus: a folder that tinyloop data prepare made." type:"place" placeholder:"FOLDER"`
-	Tokenizer string        `help:"Tokenizer that the corpus was prepared with: gpt2, a tokenizer.json, or a model that holds one." placeholder:"FILE"`
-	Out       string        `short:"o" required:"" help:"Folder of the run: manifest, metrics, checkpoints, best.tinyloop." type:"place" placeholder:"FOLDER"`
-	Resume    bool          `help:"Go on from the last checkpoint in --out, with the recipe that its run.json holds."`
-	Steps     int           `help:"Train for so many steps." placeholder:"N"`
-	Epochs    float64       `help:"Train for so many passes over the corpus." placeholder:"X"`
-	Budget    time.Duration `help:"Train for so long, as in 10m. Such a run gives other bits each time." placeholder:"TIME"`
-	Seed      *uint64       `help:"Seed of the weights, the order of the rows and the loop counts." placeholder:"N"`
-	Set       []string      `help:"Change one setting of the recipe, as in optimizer.matrix=0.01 (repeatable)." sep:"none" placeholder:"KEY=VALUE"`
-	Threads   int           `help:"Compute threads; 0 = one per core. They change nothing about the result." env:"TINYLOOP_THREADS" default:"0"`
-	Plain     bool          `help:"Lines instead of the dashboard, on a terminal too."`
+	Data      string         `help:"Corpus: a folder that tinyloop data prepare made." type:"place" placeholder:"FOLDER"`
+	Tokenizer string         `help:"Tokenizer that the corpus was prepared with: gpt2, a tokenizer.json, or a model that holds one." placeholder:"FILE"`
+	Out       string         `short:"o" required:"" help:"Folder of the run: manifest, metrics, checkpoints, best.tinyloop." type:"place" placeholder:"FOLDER"`
+	Resume    bool           `help:"Go on from the last checkpoint in --out, with the recipe that its run.json holds."`
+	Steps     *int           `help:"Train for so many steps." placeholder:"N"`
+	Epochs    *float64       `help:"Train for so many passes over the corpus." placeholder:"X"`
+	Budget    *time.Duration `help:"Train for so long, as in 10m. Such a run gives other bits each time." placeholder:"TIME"`
+	Seed      *uint64        `help:"Seed of the weights, the order of the rows and the loop counts." placeholder:"N"`
+	Set       []string       `help:"Change one setting of the recipe, as in optimizer.matrix=0.01 (repeatable)." sep:"none" placeholder:"KEY=VALUE"`
+	Threads   int            `help:"Compute threads; 0 = one per core. They change nothing about the result." env:"TINYLOOP_THREADS" default:"0"`
+	Plain     bool           `help:"Lines instead of the dashboard, on a terminal too."`
 }
 
 // TrainCmd pretrains a model by a recipe.
@@ -112,10 +112,31 @@ func (f *RunFlags) config(base train.Config, recipe, from string, settings []str
 	if f.Seed != nil {
 		c.Seed = *f.Seed
 	}
-	if f.Steps != 0 || f.Epochs != 0 || f.Budget != 0 {
-		c.Steps, c.Epochs, c.Budget = f.Steps, f.Epochs, train.Duration(f.Budget)
+	return c, f.length(&c)
+}
+
+// length takes how long to train from the flags, if one of them says.
+func (f *RunFlags) length(c *train.Config) error {
+	if f.Steps == nil && f.Epochs == nil && f.Budget == nil {
+		return nil
 	}
-	return c, nil
+	c.Steps, c.Epochs, c.Budget = 0, 0, 0
+	if f.Steps != nil {
+		if c.Steps = *f.Steps; c.Steps < 1 {
+			return fault.New(fault.Invalid, "steps", "--steps must be 1 or more, is %d", c.Steps)
+		}
+	}
+	if f.Epochs != nil {
+		if c.Epochs = *f.Epochs; !(c.Epochs > 0) {
+			return fault.New(fault.Invalid, "epochs", "--epochs must be above 0, is %g", c.Epochs)
+		}
+	}
+	if f.Budget != nil {
+		if c.Budget = train.Duration(*f.Budget); c.Budget <= 0 {
+			return fault.New(fault.Invalid, "budget", "--budget must be above 0, is %v", *f.Budget)
+		}
+	}
+	return nil
 }
 
 // tokenizer reads the tokenizer that the recipe names, or that of the weights that the run begins or goes on with.
