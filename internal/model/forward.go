@@ -19,7 +19,7 @@ func (s *Scratch) Enter(rows []Row) {
 	if s.rope != nil {
 		s.rope.Reserve(last)
 	}
-	s.pool.Run(s.enterF)
+	s.pool.RunMost(s.enterF, s.crew(s.layerWork()))
 }
 
 // Turn implements Runner.
@@ -29,7 +29,7 @@ func (s *Scratch) Turn(rows []Row) {
 	}
 	s.begin(rows, Core)
 	s.look(rows)
-	s.pool.Run(s.turnF)
+	s.pool.RunMost(s.turnF, s.crew(s.layerWork()))
 	if s.watch.on {
 		s.measure(rows)
 	}
@@ -45,7 +45,7 @@ func (s *Scratch) Leave(rows []Row) {
 		return
 	}
 	s.begin(rows, Coda)
-	s.pool.Run(s.leaveF)
+	s.pool.RunMost(s.leaveF, s.crew(max(s.layerWork(), len(s.want)*s.m.Spec.Vocab*s.m.Spec.Dim)))
 }
 
 // Logits implements Runner; nil for a row that did not want any.

@@ -25,6 +25,18 @@ func (m *Model) ownRows() int {
 // the activations of fewer rows stay in the second cache.
 const ownWeights = 12 << 20
 
+// crew gives how many workers a call is worth whose largest part has so many products.
+func (s *Scratch) crew(products int) int {
+	all := len(s.parts)
+	if len(s.rows) >= s.ownRows*all {
+		return all
+	}
+	return max(1, min(all, products/blockShare))
+}
+
+// layerWork gives the products of a block for the rows of this call.
+func (s *Scratch) layerWork() int { return len(s.rows) * s.blockWeights }
+
 // pieceRows gives the most rows of a worker that has its own, of calls of up to n rows through layers of so many bytes.
 func pieceRows(n, workers int, bytes int64) int {
 	most := tile / min(workers, 2)

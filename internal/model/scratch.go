@@ -47,6 +47,8 @@ type Scratch struct {
 	tile    int // rows of all parts together
 	ownRows int // least rows of a worker that has its own
 
+	blockWeights int // of a block's matrices
+
 	watch                 watch
 	rows                  []Row   // of the running call
 	want, wantIn          []int32 // rows of the last Leave that want logits: in the call, in their tile
@@ -111,18 +113,26 @@ func (o *Options) complete(s *Spec) error {
 	})
 }
 
-// blockShare is how many weights of a block one worker should at least have: below, it waits at the block's six barriers for longer than it computes.
-const blockShare = 100_000
+const (
+	// blockShare is how many products of a block one worker should at least have, of the rows that all workers take together: below, it waits at the block's barriers for longer
+	// than it computes (measured on two cores, docs/LOG.md).
+	blockShare = 200_000
+	// poolShare is how many weights of a block there should be for each worker of a pool. Workers with rows of their own meet no barrier, so less is enough than for one row.
+	poolShare = 25_000
+)
 
-// workers gives the number of workers that pay for a model of this Spec.
-func (s *Spec) workers(cpus int) int {
+// workers gives the number of workers that pay for a model of this Spec when rows are many.
+func (s *Spec) workers(cpus int) int { return max(1, min(cpus, s.blockWeights()/poolShare)) }
+
+// blockWeights gives the number of weights in the matrices of a block.
+func (s *Spec) blockWeights() int {
 	b := &s.Block
 	attn := (2*b.Heads + 2*b.KVHeads) * b.HeadDim * s.Dim
 	mlp := 2 * s.Dim * b.Hidden
 	if b.MLP.Gated() {
 		mlp += s.Dim * b.Hidden
 	}
-	return max(1, min(cpus, (attn+mlp)/blockShare))
+	return attn + mlp
 }
 
 func (s *Scratch) allocate() {
@@ -144,7 +154,7 @@ func (s *Scratch) allocate() {
 	for i := range s.ident {
 		s.ident[i], s.ring[i] = int32(i), int32(i%t)
 	}
-	s.ownRows = s.m.ownRows()
+	s.ownRows, s.blockWeights = s.m.ownRows(), sp.blockWeights()
 	s.all = desk{acts: nn.NewActs(t, sp.Dim, s.o.Threads), y: make([]float32, t*sp.Dim)}
 	if sp.Injection == InjectConcat {
 		s.all.joined = nn.NewActs(t, 2*sp.Dim, s.o.Threads)

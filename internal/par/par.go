@@ -91,13 +91,16 @@ func (p *Pool) Size() int { return len(p.workers) }
 
 // Run calls f once on every worker of this Run and returns when all have returned. It allocates nothing if f is a stored func value. If f panics on a
 // worker, the barriers of the others give way and Run panics with a *Panic; the pool can be used again.
-func (p *Pool) Run(f func(w *Worker)) {
-	if len(p.workers) == 1 {
+func (p *Pool) Run(f func(w *Worker)) { p.RunMost(f, len(p.workers)) }
+
+// RunMost is Run on at most so many workers (1 or more), for work that is too small to be worth all of them.
+func (p *Pool) RunMost(f func(w *Worker), most int) {
+	if most = min(most, len(p.workers)); most == 1 {
 		p.run(f, 1)
 		return
 	}
 	begin := time.Now()
-	n := p.crowd.workers(len(p.workers), begin)
+	n := p.crowd.workers(most, begin)
 	p.run(f, n)
 	p.crowd.note(n, begin, time.Since(begin), p.workers[0].waited)
 }
