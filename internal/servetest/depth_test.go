@@ -179,7 +179,7 @@ func TestDepthAtFault(t *testing.T) {
 			{map[string]any{"reasoning_effort": "huge"}, "reasoning_effort", []string{"minimal", "huge"}},
 			{map[string]any{"exit": map[string]any{"rule": "luck"}}, "exit.rule", []string{"gate, latent, accel, kl, entropy, argmax", "luck"}},
 			{map[string]any{"exit": map[string]any{"rule": "gate", "threshold": 1.5}}, "exit.threshold", []string{"at most 1", "got 1.5"}},
-			{map[string]any{"exit": map[string]any{"rule": "argmax", "threshold": 0.5}}, "exit.threshold", []string{"at least 1", "got 0.5"}},
+			{map[string]any{"exit": map[string]any{"rule": "argmax", "threshold": 0.5}}, "exit.threshold", []string{"passes, 1 to", "got 0.5"}},
 			{map[string]any{"exit": map[string]any{"rule": "kl", "threshold": -1}}, "exit.threshold", []string{"above 0", "got -1"}},
 			{map[string]any{"exit": map[string]any{"rule": "kl", "threshold": "NaN"}}, "exit.threshold", []string{"number"}},
 			{map[string]any{"exit": map[string]any{"rule": "kl", "min_loops": 5}}, "exit.min_loops", []string{"between 1 and 4", "got 5"}},
