@@ -145,7 +145,7 @@ func splitModel(spec string) (name, path string) {
 		return nameOf(spec), spec
 	}
 	n, p, ok := strings.Cut(spec, "=")
-	if !ok || n == "" {
+	if !ok || n == "" || p == "" { // the error of opening then names all that was given
 		return nameOf(spec), spec
 	}
 	if _, err := os.Stat(p); err == nil || !strings.ContainsAny(n, `/\`) { // names like org/model are in use

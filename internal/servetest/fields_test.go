@@ -50,6 +50,8 @@ func TestFieldsAtFault(t *testing.T) {
 		{"/lens", `{"prompt":"a","top":21}`, 422, "top", "top must be between 1 and 20, got 21"},
 		{"/v1/chat/completions", chatBody(`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"none","tools":[]}}`),
 			422, "tool_choice.allowed_tools.mode", `must be auto or required, got "none"`},
+		{"/v1/chat/completions", chatBody(`"tools":[{"type":"function","function":{"name":"f"}}],"functions":[{"name":"g"}]`), 422, "functions", "functions is the older form of tools"},
+		{"/v1/chat/completions", chatBody(`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"auto","function_call":"auto"`), 422, "function_call", "function_call is the older form of tool_choice"},
 		{"/v1/chat/completions", chatBody(`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"some"`), 422, "tool_choice",
 			`must be none, auto, required or an object that names a function, got "some"`},
 		{"/generate", `{"prompt":"a","stop_ids":[` + strings.Repeat("1,", 256) + `1]}`, 422, "stop_ids", "at most 256"}, // each token is compared with all of them

@@ -188,26 +188,8 @@ type beginning struct {
 
 // start finds the weights: those of the run that goes on, those that the recipe names, or fresh ones.
 func (r *run) start() (*beginning, error) {
-	if r.o.Resume {
-		list := checkpoints(r.o.Dir)
-		if len(list) == 0 {
-			return nil, fault.New(fault.NotFound, "resume", "%s has no checkpoint: the run has to begin again, in another folder or after this one was removed", r.o.Dir)
-		}
-		base := list[len(list)-1]
-		b, st, err := r.readCheckpoint(base)
-		if err != nil {
-			return nil, broken(list, err)
-		}
-		if l := &r.cfg.Loops; l.Max > r.spec.Loops.HardMax {
-			return nil, fault.New(fault.Invalid, "loops.max", "loops.max must be at most %d, the most loops of the model, is %d", r.spec.Loops.HardMax, l.Max)
-		}
-		r.spec.Loops.TrainedMax = max(r.spec.Loops.TrainedMax, r.cfg.Loops.Max)
-		if err := r.affordable(); err != nil {
-			return nil, err
-		}
-		r.st, r.saved, r.parent = *st, st.Step, r.manifest.Parent
-		b.what = fmt.Sprintf("goes on from step %d", st.Step)
-		return b, nil
+	if list := checkpoints(r.o.Dir); r.o.Resume && len(list) > 0 { // one that was stopped before its first checkpoint begins again
+		return r.goOn(list)
 	}
 	if from := r.cfg.Init.From; from != "" {
 		return r.from(from)
@@ -225,6 +207,25 @@ func (r *run) start() (*beginning, error) {
 		what += " with induction heads"
 	}
 	return &beginning{params: params, what: what}, nil
+}
+
+// goOn begins with the last checkpoint.
+func (r *run) goOn(list []string) (*beginning, error) {
+	base := list[len(list)-1]
+	b, st, err := r.readCheckpoint(base)
+	if err != nil {
+		return nil, broken(list, err)
+	}
+	if l := &r.cfg.Loops; l.Max > r.spec.Loops.HardMax {
+		return nil, fault.New(fault.Invalid, "loops.max", "loops.max must be at most %d, the most loops of the model, is %d", r.spec.Loops.HardMax, l.Max)
+	}
+	r.spec.Loops.TrainedMax = max(r.spec.Loops.TrainedMax, r.cfg.Loops.Max)
+	if err := r.affordable(); err != nil {
+		return nil, err
+	}
+	r.st, r.saved, r.parent = *st, st.Step, r.manifest.Parent
+	b.what = fmt.Sprintf("goes on from step %d", st.Step)
+	return b, nil
 }
 
 // broken says what to do about a last checkpoint that cannot be read: bytes of a disk go bad, though no kill leaves half a file.

@@ -83,6 +83,30 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestResumeBeforeTheFirstCheckpoint: what was killed before it saved anything begins again, and gives what it would have given.
+func TestResumeBeforeTheFirstCheckpoint(t *testing.T) {
+	w := newWorld(t)
+	c := w.config(20)
+	c.Save = SaveConfig{Every: 15, Keep: 2}
+	killed := filepath.Join(t.TempDir(), "killed")
+	straight := filepath.Join(t.TempDir(), "straight")
+	want := w.do(t, c, straight, Options{}, &quiet{f: func(m *StepMetrics) {
+		if m.Step == 9 {
+			copyFolder(t, straight, killed)
+		}
+	}})
+	if len(checkpoints(killed)) != 0 {
+		t.Fatal("a checkpoint before step 9")
+	}
+	v := &quiet{}
+	if got := w.do(t, c, killed, Options{Resume: true}, v); got != want || v.steps[0].Step != 1 {
+		t.Errorf("weights %.12s from step %d, those of the run without a stop %.12s", got, v.steps[0].Step, want)
+	}
+	if steps, err := ReadMetrics(killed); err != nil || len(steps) != 20 {
+		t.Errorf("%d lines of metrics, %v", len(steps), err)
+	}
+}
+
 func same(t *testing.T, a, b string) {
 	t.Helper()
 	x, err := os.ReadFile(a)

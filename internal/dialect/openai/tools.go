@@ -27,6 +27,7 @@ func form(o *dialect.Object, r *gen.Request) {
 // readTools reads tools and, where there are none, their older form, functions.
 func readTools(o *dialect.Object, r *gen.Request) {
 	v, old := o.Get("tools"), o.Get("functions")
+	oneOf(v, old)
 	legacy := v.Empty() && !old.Empty()
 	if legacy {
 		v = old
@@ -53,6 +54,13 @@ func readTools(o *dialect.Object, r *gen.Request) {
 		names[t.Name] = true
 		r.Tools = append(r.Tools, t)
 	})
+}
+
+// oneOf refuses a field beside its older form: one of them would have to be ignored.
+func oneOf(v, old dialect.Value) {
+	if !v.Empty() && !old.Empty() {
+		old.Fail(fault.Invalid, "invalid_value", "%s is the older form of %s: give one of them, not both", old.Path(), v.Path())
+	}
 }
 
 // toolFunction gives the function of a tool.
@@ -124,6 +132,7 @@ func toolName(s string) bool {
 // readChoice reads tool_choice and, where it is absent, function_call.
 func readChoice(o *dialect.Object, r *gen.Request) {
 	v, old := o.Get("tool_choice"), o.Get("function_call")
+	oneOf(v, old)
 	if !v.Present() {
 		v = old
 	}
