@@ -79,14 +79,14 @@ func (b *bed) allocate(o *Options, threads int) error {
 		longest = max(longest, n+1)
 	}
 	for _, n := range b.streams {
-		count, longest = max(count, n), max(longest, streamPrompt+o.Tokens+2)
+		count, longest = max(count, n), max(longest, streamPrompt+streamTokens(n, o.Tokens)+1)
 	}
 	longest = min(longest, sp.Context)
 	var pages int32
 	for i := range count {
 		limit := longest
 		if i > 0 {
-			limit = streamPrompt + o.Tokens + 2
+			limit = min(streamPrompt+streamTokens(count, o.Tokens)+1, sp.Context)
 		}
 		b.lanes = append(b.lanes, newLane(sp.Slots(b.loops), limit, &pages))
 	}
@@ -99,6 +99,10 @@ func (b *bed) allocate(o *Options, threads int) error {
 	b.rows = make([]model.Row, 0, rows)
 	return err
 }
+
+// streamTokens gives the most tokens of each of n streams of which all are to decode so many together: the first of them goes on while the engine takes the prompts of the others,
+// which takes it some 40 positions a step.
+func streamTokens(n, tokens int) int { return tokens + 1 + (n-1)*streamPrompt/32 }
 
 func newLane(slots, limit int, pages *int32) lane {
 	l := lane{limit: limit}

@@ -87,7 +87,7 @@ func (b *bed) submit(ctx context.Context, e *engine.Engine, requests, prompt, to
 	waiting := requests // of the engine's goroutine: requests without a token yet
 	var before, after runtime.MemStats
 	for i := range sinks {
-		most := min(b.m.Spec.Context-prompt, tokens+1+requests*prompt/8)
+		most := min(b.m.Spec.Context-prompt, streamTokens(requests, tokens))
 		sinks[i] = sink{at: make([]time.Time, 0, most), ends: ends, waiting: &waiting, before: &before, left: tokens}
 		r := &engine.Request{Prompt: ids, MaxTokens: most, Loops: b.loops, IgnoreStop: true}
 		if err := e.Submit(ctx, r, &sinks[i]); err != nil {
