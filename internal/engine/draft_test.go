@@ -117,33 +117,40 @@ func TestModesAllocateNothing(t *testing.T) {
 		if k%2 == 1 {
 			exit = Exit{Rule: ExitKL, MinLoops: 2}
 		}
-		f := &free{logits: make([]float32, 64)}
-		e := quietEngine(f, Config{})
-		sinks := &counting{}
-		for range 3 {
-			j, err := e.newJob(&Request{Prompt: []int32{1, 2, 3}, MaxTokens: 4000, Window: 64, Mode: mode, Exit: exit}, sinks)
-			if err != nil {
-				t.Fatal(err)
-			}
-			e.jobs = append(e.jobs, j)
-			e.sch.Add(&j.choices[0].seq)
-		}
-		step := func() {
-			e.now = e.cfg.Now()
-			e.receive()
-			e.step()
-		}
-		for range 600 {
-			step()
-		}
-		before := sinks.tokens
-		if n := testing.AllocsPerRun(300, step); n > 0 {
+		r := &Request{Prompt: []int32{1, 2, 3}, MaxTokens: 4000, Window: 64, Mode: mode, Exit: exit}
+		if n := allocsAStep(t, r, r, r); n > 0 {
 			t.Errorf("mode %d, %+v: %v allocations a step", mode, exit, n)
 		}
-		if sinks.tokens == before {
-			t.Errorf("mode %d: no tokens", mode)
-		}
 	}
+}
+
+// allocsAStep runs requests until nothing new is needed, and gives what a step allocates from then on.
+func allocsAStep(t *testing.T, requests ...*Request) float64 {
+	t.Helper()
+	e := quietEngine(&free{logits: make([]float32, 64)}, Config{})
+	sinks := &counting{}
+	for _, r := range requests {
+		j, err := e.newJob(r, sinks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.jobs = append(e.jobs, j)
+		e.sch.Add(&j.choices[0].seq)
+	}
+	step := func() {
+		e.now = e.cfg.Now()
+		e.receive()
+		e.step()
+	}
+	for range 600 {
+		step()
+	}
+	before := sinks.tokens
+	n := testing.AllocsPerRun(300, step)
+	if sinks.tokens == before {
+		t.Error("no tokens")
+	}
+	return n
 }
 
 // TestRejection: the tokens that rejection sampling gives have the distribution of the full depth, whatever the draft's is, over chains and trees,
