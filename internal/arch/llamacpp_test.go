@@ -19,17 +19,8 @@ import (
 
 // TestLlamaCpp: llama.cpp finds the same probabilities in the GGUF files that we write. See test/llamacpp/run.
 func TestLlamaCpp(t *testing.T) {
-	script := os.Getenv("TINYLOOP_LLAMACPP")
-	if script == "" {
-		t.Skip("needs node and node-llama-cpp, named by TINYLOOP_LLAMACPP: test/llamacpp/run")
-	}
-	f := open(t, fixture.Path(t, "stories260K", "stories260K-f32.gguf"))
-	var vocabulary []tensorfile.KV
-	for _, kv := range f.Meta.KVs() {
-		if len(kv.Key) > 10 && kv.Key[:10] == "tokenizer." {
-			vocabulary = append(vocabulary, kv)
-		}
-	}
+	script := peer(t)
+	vocabulary := tokenizerOf(t, fixture.Path(t, "stories260K", "stories260K-f32.gguf"))
 	base := model.Spec{Family: "test", Vocab: 512, Dim: 64, Context: 64, Core: 3, Loops: once(),
 		Block: model.Block{Eps: 1e-5, Heads: 4, KVHeads: 2, HeadDim: 16, RopeTheta: 10000, Hidden: 96}}
 	for name, change := range map[string]func(s *model.Spec){
@@ -85,6 +76,28 @@ func TestLlamaCpp(t *testing.T) {
 	}
 }
 
+// peer gives the script that asks llama.cpp, or skips the test.
+func peer(t *testing.T) string {
+	t.Helper()
+	script := os.Getenv("TINYLOOP_LLAMACPP")
+	if script == "" {
+		t.Skip("needs node and node-llama-cpp, named by TINYLOOP_LLAMACPP: test/llamacpp/run")
+	}
+	return script
+}
+
+// tokenizerOf gives the keys of a file that hold its vocabulary.
+func tokenizerOf(t *testing.T, path string) []tensorfile.KV {
+	t.Helper()
+	var out []tensorfile.KV
+	for _, kv := range open(t, path).Meta.KVs() {
+		if strings.HasPrefix(kv.Key, "tokenizer.") {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
 // theirs gives what llama.cpp takes for probable after each token: [position][token].
 func theirs(t *testing.T, script, path string, tokens []int32) [][]float64 {
 	t.Helper()
@@ -107,17 +120,9 @@ func theirs(t *testing.T, script, path string, tokens []int32) [][]float64 {
 // that the loss is the entropy and not chance's). The stories are 64 wide, which K formats cannot be; theirs is a model of random weights. Rounding of activations moves single
 // tokens by some per cent on either side, so 0.1 % is asked of the mean beyond three standard errors of it.
 func TestLlamaCppPerplexity(t *testing.T) {
-	script := os.Getenv("TINYLOOP_LLAMACPP")
-	if script == "" {
-		t.Skip("needs node and node-llama-cpp, named by TINYLOOP_LLAMACPP: test/llamacpp/run")
-	}
+	script := peer(t)
 	stories := fixture.Path(t, "stories260K", "stories260K-f32.gguf")
-	var vocabulary []tensorfile.KV
-	for _, kv := range open(t, stories).Meta.KVs() {
-		if strings.HasPrefix(kv.Key, "tokenizer.") {
-			vocabulary = append(vocabulary, kv)
-		}
-	}
+	vocabulary := tokenizerOf(t, stories)
 	random := written(t, &model.Spec{Family: "llama", Vocab: 512, Dim: 256, Context: 512, Core: 2, Loops: once(), TiedHead: true,
 		Block: model.Block{Eps: 1e-5, Heads: 8, KVHeads: 4, HeadDim: 32, RopeTheta: 10000, Hidden: 512, Pos: model.RopeInterleaved}}, vocabulary)
 	for _, c := range []struct{ name, path, types string }{

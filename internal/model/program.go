@@ -27,12 +27,14 @@ const ownWeights = 12 << 20
 
 // crew gives how many workers a call is worth whose largest part has so many products.
 func (s *Scratch) crew(products int) int {
-	all := len(s.parts)
-	if len(s.rows) >= s.ownRows*all {
-		return all
+	if s.apiece() {
+		return len(s.parts)
 	}
-	return max(1, min(all, products/blockShare))
+	return max(1, min(len(s.parts), products/blockShare))
 }
+
+// apiece says whether the rows of this call are enough for every worker of the pool to have its own.
+func (s *Scratch) apiece() bool { return len(s.rows) >= s.ownRows*len(s.parts) }
 
 // layerWork gives the products of a block for the rows of this call.
 func (s *Scratch) layerWork() int { return len(s.rows) * s.blockWeights }
@@ -66,7 +68,7 @@ type cut struct {
 // cut decides it by the number of rows. Pieces are as even as their number, the same for every worker, allows.
 func (s *Scratch) cut(w *par.Worker) cut {
 	n := len(s.rows)
-	if w.N == 1 || w.N != len(s.parts) || n < s.ownRows*w.N {
+	if w.N == 1 || w.N != len(s.parts) || !s.apiece() {
 		return cut{size: s.tile, step: 1}
 	}
 	pieces := (n + s.tile - 1) / s.tile * w.N

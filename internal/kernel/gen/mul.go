@@ -323,6 +323,21 @@ func mulQuant(f quantFormat, R int) {
 	ret()
 }
 
+// nextBlock goes on to the next of n blocks, at the label, or from the last one back to the first.
+func (t *quantTile) nextBlock(n GPVirtual, label string) {
+	ADDQ(U32(t.blockBytes()), t.code)
+	ADDQ(U8(32), t.scale)
+	if t.f.min {
+		ADDQ(U8(32), t.mins)
+	}
+	t.q.advance(U8(32))
+	t.meta.advance(U8(8))
+	DECQ(n)
+	JNE(LabelRef(label))
+	t.q.retreat(t.q.stride)
+	t.meta.retreat(t.meta.stride)
+}
+
 // runInMemory sums over all blocks of a panel of nibbles, with the results in their own place.
 func (t *quantTile) runInMemory() {
 	zeros := YMM()
@@ -339,17 +354,7 @@ func (t *quantTile) runInMemory() {
 	Label("wide")
 	t.dotsInMemory()
 	t.storeScaled()
-	ADDQ(U32(t.blockBytes()), t.code)
-	ADDQ(U8(32), t.scale)
-	if t.f.min {
-		ADDQ(U8(32), t.mins)
-	}
-	t.q.advance(U8(32))
-	t.meta.advance(U8(8))
-	DECQ(n)
-	JNE(LabelRef("wide"))
-	t.q.retreat(t.q.stride)
-	t.meta.retreat(t.meta.stride)
+	t.nextBlock(n, "wide")
 }
 
 // dotsInMemory is dotsOfNibbles for both halves of a panel, without constants in registers.
@@ -486,17 +491,7 @@ func (t *quantTile) run(name string, halves ...int) {
 	if t.f.min {
 		t.addMins(halves)
 	}
-	ADDQ(U32(t.blockBytes()), t.code)
-	ADDQ(U8(32), t.scale)
-	if t.f.min {
-		ADDQ(U8(32), t.mins)
-	}
-	t.q.advance(U8(32))
-	t.meta.advance(U8(8))
-	DECQ(n)
-	JNE(LabelRef(name))
-	t.q.retreat(t.q.stride)
-	t.meta.retreat(t.meta.stride)
+	t.nextBlock(n, name)
 	for r := range t.R {
 		for i, h := range halves {
 			VMOVUPS(t.acc[r][i], t.out.at(r, 32*h))
