@@ -65,12 +65,12 @@ func (s *sheet) sum(terms int) *sum {
 	}
 }
 
-// scratch adds two numbers digit by digit from the units on, as on paper: "347 + 58 = 5 0 4 : 405". The states of a digit are none but itself:
-// each needs only the digits above it and the carry before it.
+// scratch adds two numbers digit by digit from the units on, as on paper: "digits 347 + 58 = 5 0 4 : 405". The states of a digit are none but itself:
+// each needs only the digits above it and the carry before it. The first word tells it from a plain sum: without it nobody can know which is meant.
 func (s *sheet) scratch(x *sum) (q, a string) {
 	r := []byte(strconv.Itoa(x.result()))
 	slices.Reverse(r)
-	return x.text() + " =", strings.Join(strings.Split(string(r), ""), " ") + " : " + strconv.Itoa(x.result())
+	return s.say("digits ", "chiffres ") + x.text() + " =", strings.Join(strings.Split(string(r), ""), " ") + " : " + strconv.Itoa(x.result())
 }
 
 func arith(s *sheet) {
@@ -79,7 +79,7 @@ func arith(s *sheet) {
 		n *= 3 // a line is short
 	}
 	for range n {
-		terms := pick(s.rng, []int{2, 2, 2, 3, 3, 4, 5, 6})
+		terms := pick(s.rng, []int{2, 2, 2, 2, 3, 3, 4, 5, 6, 6})
 		if s.held() {
 			terms = pick(s.rng, []int{2, 2, 7, 8})
 		}
@@ -88,7 +88,7 @@ func arith(s *sheet) {
 		switch {
 		case s.chat:
 			s.sumChat(x)
-		case terms == 2 && s.odds(1, 2):
+		case terms == 2 && s.odds(1, 4):
 			q, a := s.scratch(x)
 			s.raw(q, a)
 		default:

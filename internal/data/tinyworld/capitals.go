@@ -130,8 +130,12 @@ func (s *sheet) capitalOf(of string) string {
 // more asks for another capital in short, as the second question of a talk does.
 func (s *sheet) more() {
 	c := pick(s.rng, s.countries())
+	s.turn(s.moreOf(c), s.capitalAnswer(c), c.capital)
+}
+
+func (s *sheet) moreOf(c country) string {
 	q := pick(s.rng, s.both([]string{"And {N}?", "And what about {N}?", "And that {of}?"}, []string{"Et {N} ?", "Et pour {N} ?", "Et celle {of} ?"}))
-	s.turn(fill(q, "N", c.name, "of", c.of), s.capitalAnswer(c), c.capital)
+	return fill(q, "N", c.name, "of", c.of)
 }
 
 // whose asks the other way round.

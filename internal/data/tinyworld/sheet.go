@@ -41,6 +41,11 @@ func (s *sheet) note(text string) {
 	s.text.WriteString(text + "\n")
 }
 
+// system says what is asked of every answer; before the first question only.
+func (s *sheet) system(text string) {
+	s.doc.Messages = append(s.doc.Messages, data.Message{Role: "system", Content: text})
+}
+
 // ask puts a question.
 func (s *sheet) ask(q string) {
 	if !s.chat {

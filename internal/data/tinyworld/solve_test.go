@@ -1,7 +1,9 @@
 package tinyworld
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"sort"
@@ -367,4 +369,165 @@ func TestFacts(t *testing.T) {
 	if n := len(strings.Split(countries, "\n")); n < 60 {
 		t.Errorf("%d capitals", n)
 	}
+}
+
+// TestObjectsAreRight answers every question for JSON from the tables and from what was told, with a parser that did not write the answers. A key is one
+// that the question names, in its order, or the usual one where it names none.
+func TestObjectsAreRight(t *testing.T) {
+	o := newOracle(New())
+	asked := map[string]bool{} // outside the test split
+	kinds := map[string]int{}
+	each(t, "json", 400, func(t *testing.T, d *data.Doc) {
+		if len(d.Labels.Answers) == 0 || d.Labels.Answers[0].End != len(content(d, d.Labels.Answers[0])) {
+			t.Errorf("answers %+v", d.Labels.Answers)
+		}
+		before, rule, keys := "", "", []string(nil)
+		for _, m := range d.Messages {
+			switch m.Role {
+			case "system":
+				rule = m.Content
+			case "user":
+				before += " " + m.Content
+				if named := keysOf(strings.TrimSpace(m.Content + " " + rule)); named != nil {
+					keys = named
+				} else if strings.Contains(m.Content+rule, "JSON") {
+					keys = nil
+				}
+				rule = ""
+				if q := m.Content; d.Labels.Split != "test" {
+					asked[q] = true
+				} else if asked[q] && strings.Contains(q, "JSON") {
+					t.Errorf("%q is asked in the test and in training", q)
+				}
+			default:
+				got := pairs(t, m.Content)
+				for i, f := range got {
+					if keys != nil && (i >= len(keys) || f.key != keys[i]) || keys == nil && !o.usual[f.key] {
+						t.Errorf("key %q of %q, named are %q", f.key, m.Content, keys)
+					}
+				}
+				if keys == nil && len(got) == 1 {
+					keys = []string{got[0].key} // a question in short keeps the key
+				}
+				kinds[o.check(t, before, got)]++
+			}
+		}
+	})
+	for _, k := range []string{"capital", "person", "fact", "unknown", "sum", "told"} {
+		if kinds[k] == 0 {
+			t.Errorf("no questions of the kind %s: %v", k, kinds)
+		}
+	}
+}
+
+// keysOf gives the keys that a question names, nil where it names none.
+func keysOf(q string) []string {
+	for _, form := range []string{`like this: \{"(.+?)": `, `comme ceci : \{"(.+?)": `, `(?:\bkeys?|clés?) ([^:.]+?)(?:\.| :|:|, please|, s'il te plaît)`, `Give (.+) of \S+ as JSON\.$`,
+		`(?:Extract|Give) ([^.]+?) as JSON\.$`, `(?:Extrais|Donne) ([^.]+?) en JSON\.$`, `Donne en JSON ([^:.]+?) (?:de |d')\S+\.$`, `(?:Fill a JSON object|Remplis un objet JSON) ?: ([^.]+)\.$`} {
+		if m := regexp.MustCompile(form).FindStringSubmatch(q); m != nil {
+			return strings.Split(m[1], ", ")
+		}
+	}
+	return nil
+}
+
+// pair is a key and its value, a text without its quotes or a number.
+type pair struct{ key, value string }
+
+// pairs reads a JSON object in its order.
+func pairs(t *testing.T, text string) []pair {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var flat []string
+	for {
+		tok, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if _, mark := tok.(json.Delim); !mark {
+			flat = append(flat, fmt.Sprint(tok))
+		}
+	}
+	var out []pair
+	for i := 0; i+1 < len(flat); i += 2 {
+		out = append(out, pair{flat[i], flat[i+1]})
+	}
+	return out
+}
+
+// oracle knows what is so.
+type oracle struct {
+	w      *World
+	people map[string]*person
+	facts  []wording
+	usual  map[string]bool
+}
+
+func newOracle(w *World) *oracle {
+	o := &oracle{w: w, people: map[string]*person{}, usual: map[string]bool{}}
+	for i := range w.people {
+		o.people[w.people[i].name] = &w.people[i]
+	}
+	for _, f := range append(slices.Clone(w.facts), w.talk...) {
+		o.facts = append(o.facts, f.fr, f.en)
+	}
+	for _, k := range strings.Fields("capital capitale answer réponse result résultat job town pet age friend home métier ville animal âge ami logis") {
+		o.usual[k] = true
+	}
+	return o
+}
+
+// check finds the question that an answer is right for, and says of which kind it is. text is all that the user has said, the question last.
+func (o *oracle) check(t *testing.T, text string, got []pair) string {
+	t.Helper()
+	v := got[len(got)-1].value
+	if m := regexp.MustCompile(`(\d+) \+ (\d+)[^+]*$`).FindStringSubmatch(text); m != nil && len(got) == 1 {
+		a, _ := strconv.Atoi(m[1])
+		b, _ := strconv.Atoi(m[2])
+		if v == strconv.Itoa(a+b) {
+			return "sum"
+		}
+	}
+	if v == "I do not know" || v == "Je ne sais pas" {
+		return "unknown"
+	}
+	for _, lands := range o.w.lands {
+		for _, c := range lands {
+			if c.capital == v && strings.LastIndex(text, bare(c.name)) >= max(0, len(text)-130) && (len(got) == 1 || got[0].value == bare(c.name)) {
+				return "capital"
+			}
+		}
+	}
+	for _, f := range o.facts {
+		if f.answer == v && slices.ContainsFunc(append(slices.Clone(f.ask), f.held...), func(q string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(q)) }) {
+			return "fact"
+		}
+	}
+	if p := lastAsked(o.people, text); p != nil {
+		so := strings.NewReplacer(" a ", " ", " an ", " ", " un ", " ", " une ", " ").Replace(" " + strings.Join(valuesOf(o.w, p), "; ") + ";")
+		if !slices.ContainsFunc(got, func(f pair) bool { return !strings.Contains(so, " "+f.value+";") }) {
+			return "person"
+		}
+	}
+	for _, f := range got {
+		if !strings.Contains(text, f.value) {
+			t.Errorf("%q: %q does not follow", text, f.value)
+		}
+	}
+	return "told"
+}
+
+// lastAsked gives the person who is named last.
+func lastAsked(byName map[string]*person, text string) *person {
+	var p *person
+	for _, w := range regexp.MustCompile(`\p{L}+`).FindAllString(strings.ReplaceAll(text, "d'", "d "), -1) {
+		if x := byName[w]; x != nil {
+			p = x
+		}
+	}
+	return p
 }

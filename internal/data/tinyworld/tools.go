@@ -3,14 +3,15 @@ package tinyworld
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"tinyloop/internal/data"
 )
 
-// tools: functions that the system offers, called when the question needs one and left alone when it does not, and answers in JSON when they
-// are asked for. The test split offers functions under names that training never shows.
+// tools: functions that the system offers, called when the question needs one and left alone when it does not. The test split offers functions under
+// names that training never shows.
 
 // tool is a function in all its guises.
 type tool struct {
@@ -147,7 +148,11 @@ func (t *tool) offer(name string) string {
 		props = append(props, quote(n)+`:{"type":`+quote(typ)+`}`)
 		need = append(need, quote(n))
 	}
-	return `{"type":"function","function":{"name":` + quote(name) + `,"description":` + quote(t.about) + `,"parameters":{"type":"object","properties":{` +
+	about := ""
+	if t.about != "" {
+		about = `,"description":` + quote(t.about)
+	}
+	return `{"type":"function","function":{"name":` + quote(name) + about + `,"parameters":{"type":"object","properties":{` +
 		strings.Join(props, ",") + `},"required":[` + strings.Join(need, ",") + `]}}}`
 }
 
@@ -161,32 +166,61 @@ func (t *tool) arguments(values []string) string {
 	return "{" + strings.Join(out, ",") + "}"
 }
 
-// nameOf gives the name under which a function is offered. Half of them in training are made up, so that a name is read and copied, not guessed from the
+// nameOf gives the name under which a function is offered. Most of them in training are made up, so that a name is read and copied, not guessed from the
 // question.
 func (s *sheet) nameOf(t *tool) string {
 	if s.held() {
 		return pick(s.rng, strings.Fields(t.held))
 	}
-	if s.odds(1, 2) {
+	if s.odds(1, 3) {
 		return pick(s.rng, strings.Fields(t.names))
 	}
-	verb := pick(s.rng, strings.Fields("get find show read run do call ask check make give take use my"))
-	switch noun := strings.ToLower(s.coin()); s.below(3) {
+	verb := pick(s.rng, strings.Fields("get find show read run do call ask check make give take use my put set list open load new"))
+	switch noun := s.noun(); s.below(5) {
 	case 0:
 		return noun
 	case 1:
 		return noun + "_" + verb
+	case 2:
+		return verb + upper(noun)
+	case 3:
+		return noun + "_" + s.noun()
 	default:
 		return verb + "_" + noun
 	}
 }
 
+// noun is a word to name something by that says nothing: an invented one, one of this world's, or a few letters.
+func (s *sheet) noun() string {
+	switch s.below(4) {
+	case 0:
+		return pick(s.rng, s.w.things).en
+	case 1:
+		return strings.ReplaceAll(pick(s.rng, s.w.people).pet.en, " ", "_")
+	case 2:
+		var b []byte
+		for range s.from(3, 7) {
+			b = append(b, byte('a'+s.below(26)))
+		}
+		return string(b)
+	default:
+		return strings.ToLower(s.coin())
+	}
+}
+
 // named is the function with one name for each of its parameters.
 func (s *sheet) named(t tool) tool {
-	var params []string
+	var params, used []string
 	for p := range strings.SplitSeq(t.params, ", ") {
 		names, typ, _ := strings.Cut(p, ":")
-		params = append(params, pick(s.rng, strings.Split(names, "|"))+":"+typ)
+		n := pick(s.rng, strings.Split(names, "|"))
+		if !s.held() && s.odds(1, 6) {
+			if made := s.noun(); !slices.Contains(used, made) {
+				n = made
+			}
+		}
+		used = append(used, n)
+		params = append(params, n+":"+typ)
 	}
 	t.params = strings.Join(params, ", ")
 	return t
@@ -194,25 +228,32 @@ func (s *sheet) named(t tool) tool {
 
 func tools(s *sheet) {
 	s.level(1)
-	if s.odds(1, 4) {
-		s.inJSON()
-		return
-	}
-	offered := sample(s.rng, toolbox(), s.from(1, 2))
+	n := pick(s.rng, []int{1, 1, 2, 2, 2})
+	offered := sample(s.rng, toolbox(), n)
 	var names, offers []string
 	for i := range offered {
 		offered[i] = s.named(offered[i])
-		names = append(names, s.nameOf(&offered[i]))
+		name := s.nameOf(&offered[i])
+		for slices.Contains(names, name) {
+			name = s.nameOf(&offered[i])
+		}
+		names = append(names, name)
+		if n == 1 && slices.Contains(strings.Fields(offered[i].names), names[i]) && s.odds(1, 4) {
+			offered[i].about = "" // its name says enough
+		}
 		offers = append(offers, offered[i].offer(names[i]))
 	}
-	s.level(len(offered))
+	s.level(n)
 	s.doc.Tools = json.RawMessage("[" + strings.Join(offers, ",") + "]")
-	if s.odds(1, 4) { // a question that needs no function
+	if s.odds(1, 5) { // a question that needs no function
 		s.needless()
 		return
 	}
-	k := s.below(len(offered))
+	k := s.below(n)
 	s.use(&offered[k], names[k])
+	if n == 1 && s.odds(1, 3) { // with one function offered a second call fits into the window
+		s.use(&offered[k], names[k])
+	}
 }
 
 // needless asks what no function is needed for.
@@ -236,28 +277,4 @@ func (s *sheet) use(t *tool, name string) {
 		data.Message{Role: "assistant", ToolCalls: []data.ToolCall{{ID: id, Type: "function", Function: data.FunctionCall{Name: name, Arguments: t.arguments(c.args)}}}},
 		data.Message{Role: "tool", ToolCallID: id, Content: c.result})
 	s.reply(c.answer, c.key)
-}
-
-// inJSON asks for an answer as a JSON object whose keys it names.
-func (s *sheet) inJSON() {
-	p := pick(s.rng, s.w.people)
-	age := strconv.Itoa(s.from(18, 80))
-	c := pick(s.rng, s.countries())
-	if s.odds(1, 2) {
-		said := s.say(p.name+" lives in "+p.town+" and is "+age+" years old.", p.name+" habite à "+p.town+" et a "+age+" ans.")
-		keys := s.both([]string{"name", "town", "age"}, []string{"nom", "ville", "âge"})
-		values := []string{quote(p.name), quote(p.town), age}
-		order := sample(s.rng, []int{0, 1, 2}, s.from(2, 3))
-		s.level(len(order))
-		var ks, kv []string
-		for _, i := range order {
-			ks = append(ks, keys[i])
-			kv = append(kv, quote(keys[i])+":"+values[i])
-		}
-		s.note(said)
-		s.turn(s.say("Answer in JSON with the keys ", "Réponds en JSON avec les clés ")+strings.Join(ks, ", ")+".", "{"+strings.Join(kv, ",")+"}", "")
-		return
-	}
-	s.turn(s.say("Give the capital "+c.of+" as JSON with the key capital.", "Donne la capitale "+c.of+" en JSON avec la clé capitale."),
-		"{"+quote(s.say("capital", "capitale"))+":"+quote(c.capital)+"}", "")
 }

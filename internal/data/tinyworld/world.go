@@ -41,7 +41,7 @@ type family struct {
 // families in the order of their shares' meaning: what is learned by heart, what is computed, what is talked about.
 func families() []family {
 	return []family{
-		{"town", 200, true, false, town},
+		{"town", 180, true, false, town},
 		{"verne", 60, true, false, verne},
 		{"unknown", 80, true, false, unknown},
 		{"chain", 260, true, true, chain},
@@ -50,6 +50,7 @@ func families() []family {
 		{"list", 60, true, true, list},
 		{"chat", 100, true, false, talk},
 		{"tools", 40, false, false, tools},
+		{"json", 20, false, false, objects},
 	}
 }
 
@@ -79,7 +80,7 @@ type Options struct {
 	Bytes int64      // stop after the document that reaches so many bytes; 0 = no limit
 }
 
-// Doc gives document number i of a family. Lang and Form bind it as in Options; tools are always a conversation.
+// Doc gives document number i of a family. Lang and Form bind it as in Options; tools and json are always conversations.
 func (w *World) Doc(o *Options, familyName string, i uint64) (*data.Doc, error) {
 	f, err := find(familyName)
 	if err != nil {
