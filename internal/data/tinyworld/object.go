@@ -76,30 +76,47 @@ func (s *sheet) inJSON(q, usual string, plain bool) (asked, key string) {
 	return fill(frame, "q", q), key
 }
 
-// objects makes one to three questions that are answered in JSON.
+// objects makes questions that are answered in JSON; in plain text short ones, each with its object on its line.
 func objects(s *sheet) {
 	s.level(1)
+	if !s.chat {
+		for range s.from(4, 8) {
+			s.lineJSON()
+		}
+		return
+	}
 	switch s.below(12) {
-	case 0, 1, 2:
+	case 0, 1:
 		s.told()
-	case 3, 4:
+	case 2:
 		s.profile()
-	case 5:
+	case 3:
 		s.factJSON()
 	default:
 		s.few()
 	}
 }
 
+// lineJSON asks for a capital or about a person.
+func (s *sheet) lineJSON() {
+	if s.odds(1, 4) {
+		p, a, q := s.someone()
+		s.raw(q, object(field{s.keyOf(a), s.valueJSON(a, p)}))
+		return
+	}
+	c := pick(s.rng, s.countries())
+	s.raw(s.capitalOf(c.of), object(field{s.say("capital", "capitale"), quote(c.capital)}))
+}
+
 // few asks one to three short questions.
 func (s *sheet) few() {
 	for range s.from(1, 3) {
-		switch s.below(10) {
-		case 0, 1, 2:
+		switch s.below(20) {
+		case 0, 1, 2, 3:
 			s.personJSON()
-		case 3:
-			s.riddleJSON()
 		case 4:
+			s.riddleJSON()
+		case 5:
 			s.sumJSON()
 		default:
 			s.capitalJSON()
@@ -171,14 +188,18 @@ func (s *sheet) valueJSON(a *attribute, p *person) string {
 
 func (s *sheet) anyone() *person { return &s.w.people[s.below(len(s.w.people))] }
 
-// personJSON asks one thing about a person.
-func (s *sheet) personJSON() {
-	p := s.anyone()
-	a, q := s.about(p)
+// someone draws a person and a question about that person that belongs to the split.
+func (s *sheet) someone() (p *person, a *attribute, q string) {
 	for a == nil {
 		p = s.anyone()
 		a, q = s.about(p)
 	}
+	return p, a, q
+}
+
+// personJSON asks one thing about a person.
+func (s *sheet) personJSON() {
+	p, a, q := s.someone()
 	q, key := s.inJSON(q, s.keyOf(a), true)
 	s.turn(q, object(field{key, s.valueJSON(a, p)}), "")
 }

@@ -378,8 +378,19 @@ func TestObjectsAreRight(t *testing.T) {
 	asked := map[string]bool{} // outside the test split
 	kinds := map[string]int{}
 	each(t, "json", 400, func(t *testing.T, d *data.Doc) {
-		if len(d.Labels.Answers) == 0 || d.Labels.Answers[0].End != len(content(d, d.Labels.Answers[0])) {
-			t.Errorf("answers %+v", d.Labels.Answers)
+		for _, a := range d.Labels.Answers {
+			if s := answer(d, a); s[0] != '{' || s[len(s)-1] != '}' {
+				t.Errorf("answer %q", s)
+			}
+		}
+		for _, line := range lines(d.Text) {
+			if q, object, ok := strings.Cut(line, " {"); ok {
+				got := pairs(t, "{"+object)
+				if len(got) != 1 || !o.usual[got[0].key] {
+					t.Errorf("%q", line)
+				}
+				kinds[o.check(t, q, got)]++
+			}
 		}
 		before, rule, keys := "", "", []string(nil)
 		for _, m := range d.Messages {
@@ -530,4 +541,71 @@ func lastAsked(byName map[string]*person, text string) *person {
 		}
 	}
 	return p
+}
+
+// TestTheRightFunctionIsCalled tells from a question which function it needs, and compares.
+func TestTheRightFunctionIsCalled(t *testing.T) {
+	type function struct{ Name, Description string }
+	needs := map[string]*regexp.Regexp{}
+	for about, words := range map[string]string{"Weather of a city": `[Ww]eather|warm|météo|Météo|temps|chaud`, "Local time of a city": `[Tt]ime|hour|heure`, "Adds two numbers": `\+|plus|^Add`,
+		"Multiplies two numbers": ` x |times|fois|^Multipl`, "Price of a thing in euros": `cost|price|coûte|prix`, "Starts a timer": `minutes`, "Sends a message to someone": `^Write|^Send|^Écris|^Envoie`,
+		"Next train between two towns": `train`} {
+		needs[about] = regexp.MustCompile(words)
+	}
+	checked := 0
+	right := func(t *testing.T, offered []function, q, name string) {
+		k := slices.IndexFunc(offered, func(f function) bool { return f.Name == name })
+		if k < 0 {
+			t.Fatalf("%q calls %q, which is not offered", q, name)
+		}
+		if about := offered[k].Description; about != "" && !needs[about].MatchString(q) {
+			t.Errorf("%q calls %q: %s", q, name, about)
+		}
+		checked++
+	}
+	each(t, "tools", 200, func(t *testing.T, d *data.Doc) {
+		var offered []function
+		if !d.IsChat() {
+			for _, line := range lines(d.Text)[1:] {
+				var f function
+				q, call, asked := strings.Cut(line, ` {"name"`)
+				if !asked {
+					if err := json.Unmarshal([]byte(line), &f); err != nil {
+						t.Fatal(err)
+					}
+					offered = append(offered, f)
+					continue
+				}
+				var c struct {
+					Name      string
+					Arguments map[string]any
+				}
+				if err := json.Unmarshal([]byte(`{"name"`+call), &c); err != nil {
+					t.Fatal(err)
+				}
+				for _, v := range c.Arguments {
+					if !strings.Contains(q, fmt.Sprint(v)) {
+						t.Errorf("argument %v is not in %q", v, q)
+					}
+				}
+				right(t, offered, q, c.Name)
+			}
+			return
+		}
+		var list []struct{ Function function }
+		if err := json.Unmarshal(d.Tools, &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range list {
+			offered = append(offered, f.Function)
+		}
+		for i, m := range d.Messages {
+			for _, c := range m.ToolCalls {
+				right(t, offered, d.Messages[i-1].Content, c.Function.Name)
+			}
+		}
+	})
+	if checked < 2000 {
+		t.Errorf("only %d calls", checked)
+	}
 }

@@ -140,20 +140,22 @@ func train(s *sheet) call {
 		s.say("The next train leaves at "+at+".", "Le prochain train part à "+at+"."), at}
 }
 
-// offer is a function as the system offers it.
-func (t *tool) offer(name string) string {
+// offer is a function as the system offers it, with its parameters or without.
+func (t *tool) offer(name string, parameters bool) string {
+	out := `{"name":` + quote(name)
+	if t.about != "" {
+		out += `,"description":` + quote(t.about)
+	}
+	if !parameters {
+		return out + "}"
+	}
 	var props, need []string
 	for p := range strings.SplitSeq(t.params, ", ") {
 		n, typ, _ := strings.Cut(p, ":")
 		props = append(props, quote(n)+`:{"type":`+quote(typ)+`}`)
 		need = append(need, quote(n))
 	}
-	about := ""
-	if t.about != "" {
-		about = `,"description":` + quote(t.about)
-	}
-	return `{"type":"function","function":{"name":` + quote(name) + about + `,"parameters":{"type":"object","properties":{` +
-		strings.Join(props, ",") + `},"required":[` + strings.Join(need, ",") + `]}}}`
+	return out + `,"parameters":{"type":"object","properties":{` + strings.Join(props, ",") + `},"required":[` + strings.Join(need, ",") + `]}}`
 }
 
 // arguments are a call's values under the parameters' names.
@@ -227,10 +229,13 @@ func (s *sheet) named(t tool) tool {
 }
 
 func tools(s *sheet) {
-	s.level(1)
 	n := pick(s.rng, []int{1, 1, 2, 2, 2})
+	if !s.chat {
+		n = s.from(2, 5)
+	}
+	s.level(n)
 	offered := sample(s.rng, toolbox(), n)
-	var names, offers []string
+	var names []string
 	for i := range offered {
 		offered[i] = s.named(offered[i])
 		name := s.nameOf(&offered[i])
@@ -238,12 +243,18 @@ func tools(s *sheet) {
 			name = s.nameOf(&offered[i])
 		}
 		names = append(names, name)
-		if n == 1 && slices.Contains(strings.Fields(offered[i].names), names[i]) && s.odds(1, 4) {
+		if n == 1 && slices.Contains(strings.Fields(offered[i].names), name) && s.odds(1, 4) {
 			offered[i].about = "" // its name says enough
 		}
-		offers = append(offers, offered[i].offer(names[i]))
 	}
-	s.level(n)
+	if !s.chat {
+		s.choose(offered, names)
+		return
+	}
+	var offers []string
+	for i := range offered {
+		offers = append(offers, `{"type":"function","function":`+offered[i].offer(names[i], true)+`}`)
+	}
 	s.doc.Tools = json.RawMessage("[" + strings.Join(offers, ",") + "]")
 	if s.odds(1, 5) { // a question that needs no function
 		s.needless()
@@ -253,6 +264,29 @@ func tools(s *sheet) {
 	s.use(&offered[k], names[k])
 	if n == 1 && s.odds(1, 3) { // with one function offered a second call fits into the window
 		s.use(&offered[k], names[k])
+	}
+}
+
+// choose asks for one function after the other in plain text, each once: of the many tokens of a conversation one alone says which of two is called, here
+// every line has one. Beyond two functions, and with two in half of the cases, the parameters are left out, so that all fit into the window.
+func (s *sheet) choose(offered []tool, names []string) {
+	whole := len(offered) == 2 && s.odds(1, 2)
+	s.text.WriteString("Tools:\n")
+	for i := range offered {
+		s.text.WriteString(offered[i].offer(names[i], whole) + "\n")
+	}
+	var order []int
+	for i := range offered {
+		order = append(order, i)
+	}
+	shuffle(s.rng, order)
+	for _, k := range order {
+		c := offered[k].draw(s)
+		call := `{"name":` + quote(names[k])
+		if whole {
+			call += `,"arguments":` + offered[k].arguments(c.args)
+		}
+		s.raw(c.ask, call+"}")
 	}
 }
 

@@ -49,8 +49,8 @@ func families() []family {
 		{"arith", 140, true, true, arith},
 		{"list", 60, true, true, list},
 		{"chat", 100, true, false, talk},
-		{"tools", 40, false, false, tools},
-		{"json", 20, false, false, objects},
+		{"tools", 40, true, true, tools},
+		{"json", 20, true, true, objects},
 	}
 }
 
@@ -80,7 +80,7 @@ type Options struct {
 	Bytes int64      // stop after the document that reaches so many bytes; 0 = no limit
 }
 
-// Doc gives document number i of a family. Lang and Form bind it as in Options; tools and json are always conversations.
+// Doc gives document number i of a family. Lang and Form bind it as in Options.
 func (w *World) Doc(o *Options, familyName string, i uint64) (*data.Doc, error) {
 	f, err := find(familyName)
 	if err != nil {

@@ -224,7 +224,6 @@ func TestOptionFaults(t *testing.T) {
 		{Options{Docs: 1, Mix: []Share{{"chess", 1}}}, `no family "chess"`},
 		{Options{Docs: 1, Mix: []Share{{"town", -1}}}, "share -1 of town"},
 		{Options{Docs: 1, Mix: []Share{{"town", 0}}}, "the mixture is empty"},
-		{Options{Docs: 1, Mix: []Share{{"tools", 1}, {"json", 1}}, Form: "text"}, "the mixture is empty"},
 	} {
 		_, err := New().Write(context.Background(), &bytes.Buffer{}, c.o, 1, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || fault.Of(err) != fault.Invalid {
