@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 
 	"tinyloop/internal/fault"
 	"tinyloop/internal/kernel"
@@ -367,10 +368,18 @@ func (c *cursor) array(depth int) any {
 		return fill(n, func() int16 { return int16(c.u16()) })
 	case ggufU32:
 		return fill(n, c.u32)
-	case ggufI32:
-		return fill(n, func() int32 { return int32(c.u32()) })
+	case ggufI32: // types and scores of a vocabulary: read in one go
+		b, out := c.take(4*n64), make([]int32, n)
+		for i := range out {
+			out[i] = int32(binary.LittleEndian.Uint32(b[4*i:]))
+		}
+		return out
 	case ggufF32:
-		return fill(n, func() float32 { return math.Float32frombits(c.u32()) })
+		b, out := c.take(4*n64), make([]float32, n)
+		for i := range out {
+			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		}
+		return out
 	case ggufBool:
 		return fill(n, c.boolean)
 	case ggufString:
@@ -395,19 +404,23 @@ func fill[T any](n int, next func() T) []T {
 
 // strings reads n texts. A vocabulary has a quarter of a million of them: they are cut from one copy of their bytes.
 func (c *cursor) strings(n int) []string {
-	start := c.off
+	start, total := c.off, 0
 	for range n {
-		if c.take(c.u64()); c.err != nil {
+		b := c.take(c.u64())
+		if c.err != nil {
 			return nil
 		}
+		total += len(b)
 	}
-	all := string(c.b[start:c.off])
+	var all strings.Builder
+	all.Grow(total)
 	out := make([]string, n)
-	at := 0
 	for i := range out {
-		size := int(binary.LittleEndian.Uint64(c.b[start+at:]))
-		out[i] = all[at+8 : at+8+size]
-		at += 8 + size
+		size := int(binary.LittleEndian.Uint64(c.b[start:]))
+		at := all.Len()
+		all.Write(c.b[start+8 : start+8+size])
+		out[i] = all.String()[at:] // stays valid: the builder only appends within its room
+		start += 8 + size
 	}
 	return out
 }

@@ -1,9 +1,9 @@
 package tok
 
 import (
+	"cmp"
 	"math"
 	"slices"
-	"sort"
 	"sync"
 
 	"tinyloop/internal/fault"
@@ -99,11 +99,8 @@ func build(s source) (*Tokenizer, error) {
 	s.ids = nil
 	t := &Tokenizer{src: s}
 	t.findEnds(byPiece)
-	texts, reachable := make([]string, len(s.pieces)), make([]bool, len(s.pieces))
-	for i, p := range s.pieces {
-		texts[i], reachable[i] = textOf(s.kind, p, s.types[i])
-	}
-	t.vocab = newVocab(texts, reachable)
+	var reachable []bool
+	t.vocab, reachable = newVocab(&t.src)
 	if err := t.findBytes(); err != nil {
 		return nil, err
 	}
@@ -173,7 +170,6 @@ func (s *source) checkPieces() error {
 	if total > maxText {
 		return fault.New(fault.Invalid, "tokenizer", "the tokens have %d bytes together, at most %d are read", total, maxText)
 	}
-	ids := s.byText()
 	for i, p := range s.pieces {
 		if len(p) > maxPiece {
 			return fault.New(fault.Invalid, "tokenizer", "token %d has %d bytes, at most %d are read", i, len(p), maxPiece)
@@ -183,11 +179,10 @@ func (s *source) checkPieces() error {
 		}
 		if p == "" {
 			s.types[i] = typeUnused // a gap in the numbering
-			continue
 		}
-		if j, _ := ids.find(p); j != ID(i) {
-			return fault.New(fault.Invalid, "tokenizer", "tokens %d and %d are both %q", j, i, fault.Clip(p, 64))
-		}
+	}
+	if a, b, twice := s.byText().twins(); twice {
+		return fault.New(fault.Invalid, "tokenizer", "tokens %d and %d are both %q", a, b, fault.Clip(s.pieces[b], 64))
 	}
 	return nil
 }
@@ -267,13 +262,15 @@ func (t *Tokenizer) findBytes() error {
 // rankScores orders the tokens of SPM by score, equal scores sharing a rank, and looks whether words can be merged one by one.
 func (t *Tokenizer) rankScores(reachable []bool) {
 	order := make([]ID, 0, len(reachable))
+	t.wordy = true
 	for i, ok := range reachable {
 		if ok {
 			order = append(order, ID(i))
+			t.wordy = t.wordy && leadingSpacesOnly(t.vocab.bytes(ID(i)))
 		}
 	}
 	scores := t.src.scores
-	sort.Slice(order, func(i, j int) bool { return scores[order[i]] > scores[order[j]] })
+	slices.SortFunc(order, func(a, b ID) int { return cmp.Compare(scores[b], scores[a]) }) // most files have them in order already
 	t.ranks = make([]uint32, len(reachable))
 	rank := uint32(0)
 	for i, id := range order {
@@ -281,10 +278,6 @@ func (t *Tokenizer) rankScores(reachable []bool) {
 			rank++
 		}
 		t.ranks[id] = rank
-	}
-	t.wordy = true
-	for _, id := range order {
-		t.wordy = t.wordy && leadingSpacesOnly(t.vocab.bytes(id))
 	}
 }
 

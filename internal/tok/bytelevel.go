@@ -45,15 +45,15 @@ func toByteLevel(text string) string {
 	return string(out)
 }
 
-// fromByteLevel reads the byte-level alphabet; false for a character outside it.
-func fromByteLevel(piece string) (string, bool) {
-	out := make([]byte, 0, len(piece))
+// appendByteLevel appends the bytes that a text in the byte-level alphabet stands for; false, and nothing appended, for a character outside it.
+func appendByteLevel(dst []byte, piece string) ([]byte, bool) {
+	out := dst
 	for _, r := range piece {
 		b, ok := runeByte(r)
 		if !ok {
-			return "", false
+			return dst, false
 		}
 		out = append(out, b)
 	}
-	return string(out), true
+	return out, true
 }

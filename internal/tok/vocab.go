@@ -28,41 +28,37 @@ const (
 // vocab holds the bytes of every token end to end, and a hash table from bytes to id.
 //
 //	text   "!" "\"" … "Ġthe" …        off[id] … off[id+1]
-//	slots  hash(32 bits) | id+1        open addressing, at most half full, 0 = free
 type vocab struct {
 	text    []byte
 	off     []uint32
-	slots   []uint64
+	slots   slots
 	seed    maphash.Seed
 	longest int // bytes of the longest token in the table
 }
 
-// newVocab lays out texts (nil entries have no bytes) and indexes those that text may become.
-func newVocab(texts []string, indexed []bool) vocab {
-	v := vocab{off: make([]uint32, 1, len(texts)+1), seed: maphash.MakeSeed()}
-	n, total := 0, 0
-	for _, s := range texts {
-		total += len(s)
+// newVocab lays out the bytes of all tokens, of which it knows no more before than that no piece is shorter than its bytes, and indexes those that text may
+// become, which reachable lists.
+func newVocab(s *source) (v vocab, reachable []bool) {
+	total := 0
+	for _, p := range s.pieces {
+		total += len(p)
 	}
-	v.text = make([]byte, 0, total)
-	for i, s := range texts {
-		v.text = append(v.text, s...)
-		v.off = append(v.off, uint32(len(v.text)))
-		if indexed[i] {
+	v = vocab{text: make([]byte, 0, total), off: make([]uint32, len(s.pieces)+1), seed: maphash.MakeSeed()}
+	reachable = make([]bool, len(s.pieces))
+	n := 0
+	for i, p := range s.pieces {
+		if v.text, reachable[i] = appendText(v.text, s.kind, p, s.types[i]); reachable[i] {
 			n++
 		}
+		v.off[i+1] = uint32(len(v.text))
 	}
-	size := 4
-	for size < 2*n {
-		size *= 2
-	}
-	v.slots = make([]uint64, size)
-	for i := range texts {
-		if indexed[i] {
+	v.slots = newSlots(n)
+	for i, ok := range reachable {
+		if ok {
 			v.insert(ID(i))
 		}
 	}
-	return v
+	return v, reachable
 }
 
 // insert puts id into the table. Of two tokens with the same bytes the first stays.
@@ -74,7 +70,7 @@ func (v *vocab) insert(id ID) {
 	v.longest = max(v.longest, len(b))
 	h := maphash.Bytes(v.seed, b)
 	if at := v.place(b, h); v.slots[at] == 0 {
-		v.slots[at] = h&^0xffffffff | uint64(id+1)
+		v.slots[at] = slotOf(h, id)
 	}
 }
 
@@ -83,18 +79,14 @@ func (v *vocab) find(b []byte) ID {
 	if len(b) > v.longest {
 		return -1
 	}
-	return ID(uint32(v.slots[v.place(b, maphash.Bytes(v.seed, b))])) - 1
+	return v.slots.id(v.place(b, maphash.Bytes(v.seed, b)))
 }
 
 // place gives the slot of b, or the free one where it would be.
 func (v *vocab) place(b []byte, h uint64) uint64 {
 	mask := uint64(len(v.slots) - 1)
 	for i := h & mask; ; i = (i + 1) & mask {
-		s := v.slots[i]
-		if s == 0 {
-			return i
-		}
-		if (s^h)>>32 == 0 && string(v.bytes(ID(uint32(s)-1))) == string(b) {
+		if v.slots[i] == 0 || alike(v.slots[i], h) && string(v.bytes(v.slots.id(i))) == string(b) {
 			return i
 		}
 	}
@@ -108,28 +100,40 @@ func (v *vocab) bytes(id ID) []byte {
 	return v.text[a:b:b]
 }
 
-// textOf gives the bytes that a token stands for within a text, and whether running text may become it by merging.
-func textOf(kind, piece string, ty tokenType) (text string, reachable bool) {
+// appendText appends the bytes that a token stands for within a text, and says whether running text may become it by merging.
+func appendText(dst []byte, kind, piece string, ty tokenType) (text []byte, reachable bool) {
 	switch ty {
 	case typeControl, typeUnknown, typeUnused:
-		return "", false
+		return dst, false
 	case typeUserDefined:
-		return piece, false
+		return append(dst, piece...), false
 	case typeByte:
 		b, ok := byteToken(piece)
 		if !ok {
-			return piece, false
+			return append(dst, piece...), false
 		}
-		return string([]byte{b}), false
+		return append(dst, b), false
 	}
 	if kind == kindSPM {
-		return strings.ReplaceAll(piece, spaceMark, " "), !strings.Contains(piece, " ")
+		return appendSpaced(dst, piece), strings.IndexByte(piece, ' ') < 0
 	}
-	text, ok := fromByteLevel(piece)
+	text, ok := appendByteLevel(dst, piece)
 	if !ok {
-		return piece, false // an added token that its file calls ordinary
+		return append(dst, piece...), false // an added token that its file calls ordinary
 	}
 	return text, true
+}
+
+// appendSpaced appends a piece of SentencePiece with spaces in place of their marks.
+func appendSpaced(dst []byte, piece string) []byte {
+	for {
+		i := strings.Index(piece, spaceMark)
+		if i < 0 {
+			return append(dst, piece...)
+		}
+		dst = append(append(dst, piece[:i]...), ' ')
+		piece = piece[i+len(spaceMark):]
+	}
 }
 
 // byteToken reads a byte token's name, as in "<0x0A>".
