@@ -62,6 +62,10 @@ type Request struct {
 	FitWindow          bool // drop whole oldest turns (never the system message, never the last) until the conversation fits
 	NoGenerationPrompt bool
 	NoCache            bool
+
+	// Ready, of one slot, gets a value whenever there may be something for Stream.Take, so that one reader can wait for several streams; nil = the stream has its own,
+	// for Stream.Next.
+	Ready chan struct{}
 }
 
 // Kind tells events apart.

@@ -50,7 +50,7 @@ type Stream struct {
 
 	mu     sync.Mutex
 	events []Event
-	ready  chan struct{} // one slot: something is in events, or done is set
+	ready  chan struct{} // one slot: something is in events, or done is set, here or in a stream that shares it
 	done   bool
 }
 
@@ -115,7 +115,10 @@ func newStream(g *Generator, r *Request, p *plan, er *engine.Request, room bool,
 		cancel:   cancel,
 		all:      make([]choice, p.choices),
 		open:     p.choices,
-		ready:    make(chan struct{}, 1),
+		ready:    r.Ready,
+	}
+	if s.ready == nil {
+		s.ready = make(chan struct{}, 1)
 	}
 	dec := g.tok.NewStreamAfter(er.Prompt)
 	match := make([]int32, len(r.Stop)*p.choices)
@@ -145,18 +148,13 @@ func (s *Stream) Close() { s.cancel() }
 // out, or ctx's error.
 func (s *Stream) Next(ctx context.Context, buf []Event) ([]Event, error) {
 	for {
-		s.mu.Lock()
-		n := len(s.events)
-		buf = append(buf, s.events...)
-		clear(s.events)
-		s.events = s.events[:0]
-		done := s.done
-		s.mu.Unlock()
-		if n > 0 {
-			return buf, nil
+		n := len(buf)
+		buf, err := s.Take(buf)
+		if len(buf) > n {
+			return buf, nil // the end, if this is it, is told by the next call
 		}
-		if done {
-			return buf, io.EOF
+		if err != nil {
+			return buf, err
 		}
 		select {
 		case <-s.ready:
@@ -166,14 +164,27 @@ func (s *Stream) Next(ctx context.Context, buf []Event) ([]Event, error) {
 	}
 }
 
-// put hands an event to the reader.
+// Take is Next for a reader that waits for Request.Ready itself: it gives what is new, which may be nothing, and io.EOF with the last of it.
+func (s *Stream) Take(buf []Event) ([]Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	buf = append(buf, s.events...)
+	clear(s.events)
+	s.events = s.events[:0]
+	if s.done {
+		return buf, io.EOF
+	}
+	return buf, nil
+}
+
+// put lays an event out for the reader, who is to be woken.
 func (s *Stream) put(e *Event) {
 	s.mu.Lock()
 	s.events = append(s.events, *e)
 	s.mu.Unlock()
-	s.wake()
 }
 
+// wake tells the reader that there is something new.
 func (s *Stream) wake() {
 	select {
 	case s.ready <- struct{}{}:
@@ -181,7 +192,7 @@ func (s *Stream) wake() {
 	}
 }
 
-// emit sends an event of choice i, or keeps it until the best of several are known.
+// emit puts an event of choice i, or keeps it until the best of several are known.
 func (s *Stream) emit(i int, e *Event) {
 	if len(s.all) > s.choices {
 		s.all[i].kept = append(s.all[i].kept, *e)
@@ -197,6 +208,7 @@ func (s *Stream) Started() {
 		for i := range s.prompt {
 			s.echoToken(i, nil)
 		}
+		s.wake()
 	}
 }
 
@@ -208,6 +220,7 @@ func (s *Stream) PromptToken(i int, c sample.Choice) {
 	lp := s.logprob(c)
 	lp.First = i == 0
 	s.echoToken(i, &lp)
+	s.wake()
 }
 
 // echoToken sends one prompt token to the first choice. The others get the whole prompt at once, after its last token.
@@ -283,6 +296,7 @@ func (s *Stream) Token(i int, c sample.Choice) (more bool) {
 	e.Text, e.Logprobs = s.release(ch, s.bytes, false)
 	ch.form.read(&e, false)
 	s.emit(i, &e)
+	s.wake()
 	return ch.word < 0 && !ch.form.complete(c.ID)
 }
 
@@ -437,13 +451,14 @@ func (s *Stream) Finish(i int, why engine.Why, st engine.Stats) {
 	}
 	s.emit(i, &e)
 	if s.open--; s.open > 0 {
+		s.wake()
 		return
 	}
 	s.pickBest()
 	s.mu.Lock()
 	s.done = true
 	s.mu.Unlock()
-	s.wake()
+	s.wake()   // once, so that the end usually goes out together with the last event
 	s.cancel() // releases the context; nothing is left to cancel
 }
 

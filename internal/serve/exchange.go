@@ -31,6 +31,8 @@ type exchange struct {
 	route   string // pattern of the path
 	rc      *http.ResponseController
 	pause   time.Duration // longest time one write may take
+	wrote   time.Time     // when the last write began
+	armed   time.Time     // when the deadline of writes was set last
 	cut     bool          // what was sent is not the whole: the connection must not end as if it were
 
 	model      string
@@ -64,8 +66,16 @@ func (x *exchange) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// patient gives the next write its time. What the server itself writes behind the handler falls under the last one given.
-func (x *exchange) patient() { x.rc.SetWriteDeadline(time.Now().Add(x.pause)) } // not every writer has deadlines; those of tests need none
+// patient gives the next write its time, or little less: small writes that follow each other closely share a deadline, which takes as long to set as an event to
+// encode. What the server itself writes behind the handler falls under the last one given.
+func (x *exchange) patient() {
+	x.wrote = time.Now()
+	if !x.armed.IsZero() && x.wrote.Sub(x.armed) < x.pause/16 {
+		return
+	}
+	x.armed = x.wrote
+	x.rc.SetWriteDeadline(x.wrote.Add(x.pause)) // not every writer has deadlines; those of tests need none
+}
 
 // Unwrap lets http.ResponseController reach the connection.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }

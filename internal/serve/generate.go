@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,19 +23,13 @@ type run struct {
 	job     *dialect.Job
 	ctx     context.Context
 	streams []*gen.Stream
-	batches chan batch
+	ready   chan struct{} // one slot: some stream has something new
 
-	out       []byte // encoded, not sent yet
-	committed bool   // the headers of a stream are out
-	open      int    // streams that have not ended
+	events    []gen.Event // scratch of take
+	out       []byte      // encoded, not sent yet
+	committed bool        // the headers of a stream are out
+	open      int         // streams that have not ended
 	gaps      prometheus.Observer
-}
-
-// batch is what one stream had new. The receiver is done with it before it receives the next one.
-type batch struct {
-	prompt int
-	events []gen.Event
-	err    error
 }
 
 // generate is the one path from a body to an answer, whatever the dialect. Everything that can be refused is refused before the first byte.
@@ -59,18 +51,12 @@ func (s *Server) generate(x *exchange, r *http.Request, route dialect.Route) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	unhook := context.AfterFunc(s.stop, func() { cancel(errDraining) })
 	defer unhook()
-	var pumps sync.WaitGroup
-	defer pumps.Wait()
 	defer cancel(nil)
 
-	g := &run{s: s, x: x, job: job, ctx: ctx, batches: make(chan batch), gaps: s.metrics.interToken.WithLabelValues(m.Name)}
+	g := &run{s: s, x: x, job: job, ctx: ctx, ready: make(chan struct{}, 1), gaps: s.metrics.interToken.WithLabelValues(m.Name)}
 	if err := g.admit(m); err != nil {
 		s.fail(x, dialect.Rename(err, job.Rename))
 		return
-	}
-	for i, st := range g.streams {
-		defer st.Close()
-		pumps.Go(func() { pump(ctx, i, st, g.batches) })
 	}
 	g.serve(m)
 }
@@ -81,6 +67,7 @@ func (g *run) admit(m *host.Model) error {
 		if r.Seed == nil {
 			r.Seed = freshSeed()
 		}
+		r.Ready = g.ready
 		st, err := m.Generate(g.ctx, r)
 		if err != nil {
 			for _, st := range g.streams {
@@ -106,39 +93,20 @@ func freshSeed() *uint64 {
 	return &seed
 }
 
-// pump carries a stream's events to the request's goroutine, in two buffers that take turns.
-func pump(ctx context.Context, prompt int, st *gen.Stream, to chan<- batch) {
-	var bufs [2][]gen.Event
-	for k := 0; ; k ^= 1 {
-		events, err := st.Next(ctx, bufs[k][:0])
-		bufs[k] = events
-		select {
-		case to <- batch{prompt, events, err}:
-		case <-ctx.Done():
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// serve turns batches into bytes until all streams have ended or something breaks.
+// serve turns what is new into bytes until all streams have ended or something breaks. What came while the client was written to goes out together.
 func (g *run) serve(m *host.Model) {
 	g.out = g.job.Encoder.Begin(g.out, g.started(m))
 	ping := time.NewTimer(g.s.cfg.PingEvery)
 	defer ping.Stop()
-	for g.open > 0 {
+	for {
 		select {
-		case b := <-g.batches:
-			if err := g.take(&b); err != nil {
+		case <-g.ready:
+			if err := g.take(); err != nil {
 				g.broken(err)
 				return
 			}
-		case <-ping.C:
-			if g.job.Stream {
-				g.out = append(g.out, ": ping\n\n"...)
-			}
+		case now := <-ping.C:
+			g.ping(ping, now)
 		case <-g.ctx.Done():
 			g.broken(context.Cause(g.ctx))
 			return
@@ -151,7 +119,6 @@ func (g *run) serve(m *host.Model) {
 				g.gone(err)
 				return
 			}
-			ping.Reset(g.s.cfg.PingEvery)
 		}
 	}
 	g.out = g.job.Encoder.End(g.out)
@@ -164,6 +131,18 @@ func (g *run) serve(m *host.Model) {
 	}
 }
 
+// ping adds a comment to a stream that has been silent for so long, and sets the timer again, which writes leave alone: they come far more often.
+func (g *run) ping(timer *time.Timer, now time.Time) {
+	left := g.s.cfg.PingEvery - now.Sub(g.x.wrote)
+	if left <= 0 {
+		left = g.s.cfg.PingEvery
+		if g.job.Stream {
+			g.out = append(g.out, ": ping\n\n"...)
+		}
+	}
+	timer.Reset(left)
+}
+
 func (g *run) started(m *host.Model) *dialect.Started {
 	st := &dialect.Started{Model: m.Name, Info: m.Info(), Tokenizer: m.Tokenizer()}
 	for _, s := range g.streams {
@@ -172,10 +151,29 @@ func (g *run) started(m *host.Model) *dialect.Started {
 	return st
 }
 
-// take encodes a batch. The error is that of a choice or of the stream.
-func (g *run) take(b *batch) error {
-	for i := range b.events {
-		e := &b.events[i]
+// take encodes what is new of all streams. The error is that of a choice.
+func (g *run) take() error {
+	for i, st := range g.streams {
+		if st == nil {
+			continue
+		}
+		var end error
+		g.events, end = st.Take(g.events[:0])
+		if err := g.encode(i, g.events); err != nil {
+			return err
+		}
+		if end != nil {
+			g.streams[i] = nil
+			g.open--
+		}
+	}
+	clear(g.events)
+	return nil
+}
+
+func (g *run) encode(prompt int, events []gen.Event) error {
+	for i := range events {
+		e := &events[i]
 		if e.Gap > 0 {
 			g.gaps.Observe(e.Gap.Seconds())
 		}
@@ -184,13 +182,9 @@ func (g *run) take(b *batch) error {
 				return err
 			}
 		}
-		g.out = g.job.Encoder.Event(g.out, b.prompt, e)
+		g.out = g.job.Encoder.Event(g.out, prompt, e)
 	}
-	if errors.Is(b.err, io.EOF) {
-		g.open--
-		return nil
-	}
-	return b.err
+	return nil
 }
 
 // ended notes the end of a choice.
