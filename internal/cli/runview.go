@@ -48,7 +48,7 @@ func newRunView(io *IO, plain bool) *runView {
 func (v *runView) Start(p *train.Plan) {
 	v.plan = p
 	fmt.Fprintf(v.out, "%s: %s parameters, %s applied to a token, %s\n", printable(p.Config.Name), countText(p.Params), countText(p.Unrolled), printable(p.Init))
-	length := "for " + time.Duration(p.Config.Budget).String()
+	length := "for " + time.Duration(p.Config.Budget).String() + " and a last evaluation"
 	if p.Steps > 0 {
 		length = fmt.Sprintf("%d steps", p.Steps)
 	}

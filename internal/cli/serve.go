@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net"
 	"os"
@@ -61,7 +62,7 @@ func (c *ServeCmd) Run(io *IO) error {
 		Addr: l.Addr().String(), Origins: c.Origins, Hosts: c.Hosts, BodyLimit: c.BodyLimitMB << 20, DrainTimeout: max(c.DrainTimeout, time.Millisecond),
 		StrictOpenAI: c.StrictOpenAI, NoPage: c.NoPage, Version: Version, Log: log,
 	})
-	banner(io.Out, h, l.Addr())
+	banner(io.Out, h, l.Addr(), s.Paths())
 	err = s.Serve(io.Ctx, l)
 	if io.Ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		fmt.Fprintln(io.Out, "stopped")
@@ -154,8 +155,8 @@ func splitModel(spec string) (name, path string) {
 	return nameOf(spec), spec
 }
 
-// banner says what is served and every URL where it can be reached.
-func banner(w io.Writer, h *host.Host, a net.Addr) {
+// banner says what is served, every URL where it can be reached, and the paths there.
+func banner(w io.Writer, h *host.Host, a net.Addr, paths []string) {
 	fmt.Fprintf(w, "TinyLoop %s\n", Version)
 	for i, m := range h.List() {
 		in := m.Info()
@@ -173,7 +174,35 @@ func banner(w io.Writer, h *host.Host, a net.Addr) {
 	for _, u := range urls(a) {
 		fmt.Fprintf(w, "  url    %s\n", u)
 	}
-	fmt.Fprintln(w, "  apis   /v1/chat/completions /v1/completions /v1/models /generate /generate/stream /v1/chat /tokenize /detokenize /health /readyz /metrics")
+	head := "  apis  "
+	for line := range folded(paths, bannerWidth) {
+		fmt.Fprintln(w, head, line)
+		head = "        "
+	}
+}
+
+const bannerWidth = 90
+
+// folded joins words by blanks to lines of at most so many bytes, unless a word is longer.
+func folded(words []string, width int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		line := ""
+		for _, w := range words {
+			if line != "" && len(line)+1+len(w) > width {
+				if !yield(line) {
+					return
+				}
+				line = ""
+			}
+			if line != "" {
+				line += " "
+			}
+			line += w
+		}
+		if line != "" {
+			yield(line)
+		}
+	}
 }
 
 // urls lists the addresses under which a listener can be reached: for an unspecified host, every address of the machine.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"tinyloop/internal/fault"
 	"tinyloop/internal/host"
 	"tinyloop/internal/serve"
 )
@@ -48,6 +49,9 @@ func (c *SmokeCmd) Run(io *IO) error {
 		c.KVMode, c.KVDtype = kv.mode, kv.dtype
 		n, err := c.smoke(io)
 		checks += n
+		if io.Ctx.Err() != nil { // what a check says then is only how it was stopped
+			return fault.New(fault.Canceled, "", "interrupted after %d checks, none of which failed", checks)
+		}
 		if err != nil {
 			fmt.Fprintln(io.Out, "=== smoke test FAIL ===")
 			return fmt.Errorf("KV %s %s: %w", kv.mode, kv.dtype, err)

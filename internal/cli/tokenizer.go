@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"tinyloop/internal/data"
+	"tinyloop/internal/dialect"
 	"tinyloop/internal/fault"
 	"tinyloop/internal/tensorfile"
 	"tinyloop/internal/tok"
@@ -58,7 +59,7 @@ func (c *TokenizerTrainCmd) Run(io *IO) error {
 	})
 	view.end()
 	if err != nil {
-		return err
+		return dialect.Rename(err, map[string]string{"control": "special"}) // the flag's name
 	}
 	if view.last.Bytes == 0 {
 		return fault.New(fault.Invalid, "input", "the text is empty: there is nothing to learn from")

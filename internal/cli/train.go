@@ -21,7 +21,7 @@ type RunFlags struct {
 	Resume    bool           `help:"Go on from the last checkpoint in --out, with the recipe that its run.json holds."`
 	Steps     *int           `help:"Train for so many steps." placeholder:"N"`
 	Epochs    *float64       `help:"Train for so many passes over the corpus." placeholder:"X"`
-	Budget    *time.Duration `help:"Train for so long, as in 10m. Such a run gives other bits each time." placeholder:"TIME"`
+	Budget    *time.Duration `help:"Train for so long, as in 10m; a last evaluation follows. Such a run gives other bits each time." placeholder:"TIME"`
 	Seed      *uint64        `help:"Seed of the weights, the order of the rows and the loop counts." placeholder:"N"`
 	Set       []string       `help:"Change one setting of the recipe, as in optimizer.matrix=0.01 (repeatable)." sep:"none" placeholder:"KEY=VALUE"`
 	Threads   int            `help:"Compute threads; 0 = one per core. They change nothing about the result." env:"TINYLOOP_THREADS" default:"0"`
@@ -42,14 +42,19 @@ func (c *TrainCmd) Run(io *IO) error {
 	if c.Preset != "" {
 		settings = append([]string{"model.preset=" + strconv.Quote(c.Preset)}, settings...)
 	}
-	return c.run(io, train.Default(), c.Recipe, c.From, settings)
+	return c.run(io, train.Default(), c.Recipe, c.From, settings, nil)
 }
 
-// run joins recipe and flags and trains.
-func (f *RunFlags) run(io *IO, base train.Config, recipe, from string, settings []string) error {
+// run joins recipe and flags and trains, if the corpus is to the liking of fits; nil = any is.
+func (f *RunFlags) run(io *IO, base train.Config, recipe, from string, settings []string, fits func(io *IO, corpus string) error) error {
 	c, err := f.config(base, recipe, from, settings)
 	if err != nil {
 		return err
+	}
+	if fits != nil {
+		if err := fits(io, c.Data.Corpus); err != nil {
+			return err
+		}
 	}
 	t, err := f.tokenizer(&c)
 	if err != nil {

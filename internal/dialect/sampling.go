@@ -158,7 +158,7 @@ func stops(v Value) []string {
 	return nil
 }
 
-// bias reads an object from token ids, written as decimal strings, to numbers.
+// bias reads an object from token ids, written as decimal strings, to numbers. An id has one spelling, so that no two names mean the same token.
 func bias(v Value) map[tok.ID]float64 {
 	if !v.Present() {
 		return nil
@@ -166,8 +166,8 @@ func bias(v Value) map[tok.ID]float64 {
 	out := map[tok.ID]float64{}
 	v.Object().Pairs(func(name string, e Value) {
 		id, err := strconv.ParseInt(name, 10, 32)
-		if err != nil {
-			e.Fail(fault.Invalid, "invalid_value", "%s: the names of logit_bias must be token ids", cleanName(e.Path()))
+		if err != nil || strconv.FormatInt(id, 10) != name {
+			e.Fail(fault.Invalid, "invalid_value", "%s: the names of logit_bias must be token ids, as in \"5\"", cleanName(e.Path()))
 			return
 		}
 		out[tok.ID(id)] = e.Float()
@@ -175,7 +175,7 @@ func bias(v Value) map[tok.ID]float64 {
 	return out
 }
 
-// Rename gives err with the field, and the field's name at the start of its message, as the caller wrote them.
+// Rename gives err with the field, the field's name at the start of its message, and other fields that the message names, as the caller wrote them.
 func Rename(err error, to map[string]string) error {
 	e := fault.As(err)
 	if e.Field == "" {
@@ -185,15 +185,42 @@ func Rename(err error, to map[string]string) error {
 	if end < 0 {
 		end = len(e.Field)
 	}
-	name, ok := to[e.Field[:end]]
-	if !ok {
+	c := *e
+	if name, ok := to[e.Field[:end]]; ok {
+		c = *moved(e, name+e.Field[end:])
+	}
+	if c.Msg = mentions(c.Msg, to); c.Field == e.Field && c.Msg == e.Msg {
 		return err
 	}
-	return moved(e, name+e.Field[end:])
+	return &c
+}
+
+// mentions renames the fields within a message that cannot be ordinary words: those with an underscore, and not behind the dot of a path.
+func mentions(msg string, to map[string]string) string {
+	inName := func(r rune) bool { return r == '_' || r == '.' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
+	var b strings.Builder
+	for len(msg) > 0 {
+		n := strings.IndexFunc(msg, func(r rune) bool { return !inName(r) })
+		if n < 0 {
+			n = len(msg)
+		}
+		word := msg[:n]
+		if name, ok := to[word]; ok && strings.Contains(word, "_") {
+			word = name
+		}
+		b.WriteString(word)
+		rest := strings.IndexFunc(msg[n:], inName)
+		if rest < 0 {
+			rest = len(msg) - n
+		}
+		b.WriteString(msg[n : n+rest])
+		msg = msg[n+rest:]
+	}
+	return b.String()
 }
 
 // moved is e about another field, named at the start of its message as well.
-func moved(e *fault.Error, field string) error {
+func moved(e *fault.Error, field string) *fault.Error {
 	c := *e
 	c.Field = field
 	if rest, ok := strings.CutPrefix(e.Msg, e.Field); ok {

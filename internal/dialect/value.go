@@ -118,14 +118,15 @@ func (d *Doc) fail(kind fault.Kind, field, code, format string, args ...any) {
 	d.problems = append(d.problems, &fault.Error{Kind: kind, Field: field, Code: code, Msg: fmt.Sprintf(format, args...)})
 }
 
-func (v Value) wrongType(want string) {
+// WrongType records that the value is of another type than its meaning needs.
+func (v Value) WrongType(want string) {
 	v.Fail(fault.Invalid, "invalid_type", "%s must be %s, got %s", v.path, want, v.kind())
 }
 
 // String decodes a string.
 func (v Value) String() string {
 	if v.raw[0] != '"' {
-		v.wrongType("a string")
+		v.WrongType("a string")
 		return ""
 	}
 	return unquote(v.raw)
@@ -134,7 +135,7 @@ func (v Value) String() string {
 // Bool decodes a boolean.
 func (v Value) Bool() bool {
 	if v.raw[0] != 't' && v.raw[0] != 'f' {
-		v.wrongType("a boolean")
+		v.WrongType("a boolean")
 		return false
 	}
 	return v.raw[0] == 't'
@@ -143,7 +144,7 @@ func (v Value) Bool() bool {
 // Float decodes a finite number.
 func (v Value) Float() float64 {
 	if !v.IsNumber() {
-		v.wrongType("a number")
+		v.WrongType("a number")
 		return 0
 	}
 	x, err := strconv.ParseFloat(string(v.raw), 64)
@@ -157,7 +158,7 @@ func (v Value) Float() float64 {
 // Int decodes a whole number that fits in 53 bits; 3.0 and 1e3 are whole.
 func (v Value) Int() int {
 	if !v.IsNumber() {
-		v.wrongType("an integer")
+		v.WrongType("an integer")
 		return 0
 	}
 	x, ok := wholeNumber(v.raw)
@@ -185,7 +186,7 @@ func wholeNumber(raw []byte) (int, bool) {
 // Seed decodes an integer of 64 bits, signed or unsigned, exactly; a negative one stands for its two's complement.
 func (v Value) Seed() uint64 {
 	if !v.IsNumber() {
-		v.wrongType("an integer")
+		v.WrongType("an integer")
 		return 0
 	}
 	if u, err := strconv.ParseUint(string(v.raw), 10, 64); err == nil {
@@ -228,7 +229,7 @@ func (v Value) Len() int {
 
 func (v Value) walk(f func(raw []byte) error) {
 	if !v.IsArray() {
-		v.wrongType("an array")
+		v.WrongType("an array")
 		return
 	}
 	s := scanner{b: v.raw, i: 1}
@@ -288,7 +289,7 @@ func (v Value) Strings(limit int) []string {
 func (v Value) Object() *Object {
 	o := &Object{doc: v.doc, path: v.path}
 	if !v.IsObject() {
-		v.wrongType("an object")
+		v.WrongType("an object")
 		return o
 	}
 	s := scanner{b: v.raw, i: 1}

@@ -263,16 +263,23 @@ func seed(given *uint64) uint64 {
 }
 
 func (g *Generator) checkBias(r *Request, p *plan) error {
+	banned := 0
 	for _, id := range slices.Sorted(maps.Keys(r.LogitBias)) { // in order, so that of several mistakes the same one is always told
 		v := r.LogitBias[id]
-		f := fmt.Sprintf("logit_bias[%d]", id)
+		f := fmt.Sprintf("logit_bias.%d", id)
 		if id < 0 || int(id) >= g.tok.Size() {
-			return fault.New(fault.Invalid, f, "logit_bias names token id %d, outside 0 to %d", id, g.tok.Size()-1)
+			return fault.New(fault.Invalid, f, "%s: the token ids of this model are 0 to %d", f, g.tok.Size()-1)
 		}
 		if !(v >= -100 && v <= 100) {
 			return outside(f, -100, 100, v)
 		}
+		if v <= float64(sample.Ban) {
+			banned++
+		}
 		p.params.Bias = append(p.params.Bias, sample.Bias{ID: id, Value: float32(v)})
+	}
+	if banned == g.tok.Size() {
+		return fault.New(fault.Invalid, "logit_bias", "logit_bias bans all %d tokens: at least one must be left to say", banned)
 	}
 	return g.checkIDs("stop_ids", r.StopIDs)
 }

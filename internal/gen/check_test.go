@@ -16,6 +16,10 @@ import (
 // Every refusal names the field, the limit and the value, and nothing reaches the engine.
 func TestRefusals(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
+	allBanned := map[tok.ID]float64{}
+	for id := range tok.ID(259) {
+		allBanned[id] = -100
+	}
 	user := []chat.Message{{Role: "user", Content: "hi"}}
 	many := make([]string, 17)
 	for i := range many {
@@ -52,10 +56,11 @@ func TestRefusals(t *testing.T) {
 		{"stop[0]", Request{Stop: []string{strings.Repeat("x", 5000)}}, "5000"},
 		{"stop", Request{Stop: many}, "at most 16 strings, got 17"},
 		{"stop_ids[1]", Request{StopIDs: []tok.ID{1, 1 << 20}}, "1048576"},
-		{"logit_bias[-1]", Request{LogitBias: map[tok.ID]float64{-1: 1}}, "-1"},
-		{"logit_bias[259]", Request{LogitBias: map[tok.ID]float64{259: 1}}, "outside 0 to 258"},
-		{"logit_bias[5]", Request{LogitBias: map[tok.ID]float64{5: 101}}, "between -100 and 100, got 101"},
-		{"logit_bias[5]", Request{LogitBias: map[tok.ID]float64{5: nan}}, "NaN"},
+		{"logit_bias", Request{LogitBias: allBanned}, "bans all 259 tokens"},
+		{"logit_bias.-1", Request{LogitBias: map[tok.ID]float64{-1: 1}}, "-1"},
+		{"logit_bias.259", Request{LogitBias: map[tok.ID]float64{259: 1}}, "are 0 to 258"},
+		{"logit_bias.5", Request{LogitBias: map[tok.ID]float64{5: 101}}, "between -100 and 100, got 101"},
+		{"logit_bias.5", Request{LogitBias: map[tok.ID]float64{5: nan}}, "NaN"},
 		{"max_tokens", Request{MaxTokens: ptr(-2)}, "got -2"},
 		{"min_tokens", Request{MinTokens: -1}, "got -1"},
 		{"min_tokens", Request{MinTokens: 5, MaxTokens: ptr(4)}, "at most max_tokens = 4, got 5"},

@@ -34,6 +34,21 @@ func (t table) add(method, path string, e endpoint) {
 	t[path][method] = e
 }
 
+// paths lists the paths without variables in order, that of the page left out.
+func (t table) paths() []string {
+	var out []string
+	for path := range t {
+		if !strings.Contains(path, "{") {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Paths lists the paths that are served, those with variables left out. The caller must not change it.
+func (s *Server) Paths() []string { return s.paths }
+
 func (s *Server) routes() *http.ServeMux {
 	s.openai = openai.New(openai.Options{Strict: s.cfg.StrictOpenAI, Version: s.cfg.Version})
 	s.native = native.New()
@@ -50,6 +65,7 @@ func (s *Server) routes() *http.ServeMux {
 	if s.page != nil { // its files are no routes for programs, so the index does not list them
 		t.add(http.MethodGet, "/ui/{file}", endpoint{s.native, s.pageFile})
 	}
+	s.paths = t.paths()
 	mux := http.NewServeMux()
 	for path, methods := range t {
 		mux.HandleFunc(path, s.path(path, methods))

@@ -26,6 +26,7 @@ type Server struct {
 	openai  *dialect.Dialect
 	native  *dialect.Dialect
 	page    *web.Page // nil = none
+	paths   []string
 
 	draining atomic.Bool
 	stop     context.Context // ends when what still runs must end: every answer is cut off with an error

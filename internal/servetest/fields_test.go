@@ -56,6 +56,13 @@ func TestFieldsAtFault(t *testing.T) {
 			`must be none, auto, required or an object that names a function, got "some"`},
 		{"/generate", `{"prompt":"a","stop_ids":[` + strings.Repeat("1,", 256) + `1]}`, 422, "stop_ids", "at most 256"}, // each token is compared with all of them
 		{"/generate", `{"prompt":"a","suffix":"b"}`, 422, "suffix", ""},
+		{"/v1/chat/completions", chatBody(`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":true`), 422, "tool_choice",
+			"tool_choice must be none, auto, required or an object that names a function, got a boolean"},
+		{"/generate", `{"prompt":"a","logit_bias":{"5":1,"05":2}}`, 422, "logit_bias.05", "must be token ids"},
+		{"/generate", `{"prompt":"a","logit_bias":{"99999":1}}`, 422, "logit_bias.99999", "logit_bias.99999: the token ids of this model are 0 to"},
+		{"/v1/chat/completions", chatBody(`"max_completion_tokens":99999`), 400, "messages", "max_completion_tokens asks for 99999 more"},
+		{"/v1/chat/completions", chatBody(`"max_completion_tokens":2,"min_tokens":3`), 422, "min_tokens", "min_tokens must be at most max_completion_tokens = 2, got 3"},
+		{"/v1/chat/completions", chatBody(`"max_completion_tokens":-2`), 422, "max_completion_tokens", "max_completion_tokens must be at least 0"},
 	} {
 		r := w.Post(c.path, c.body, c.status)
 		e := at(Object(t, r.Body), "error")

@@ -139,11 +139,16 @@ func readChoice(o *dialect.Object, r *gen.Request) {
 	switch {
 	case !v.Present():
 	case v.IsString():
-		r.ToolUse = use(v, "none, auto, required or an object that names a function", "none", "auto", "required")
-	default:
+		r.ToolUse = use(v, choices, "none", "auto", "required")
+	case v.IsObject():
 		named(v, r)
+	default:
+		v.WrongType(choices)
 	}
 }
+
+// choices is what tool_choice may be.
+const choices = "none, auto, required or an object that names a function"
 
 // use reads one of the words for how tools are used; allowed says in an error what would have been right.
 func use(v dialect.Value, allowed string, words ...string) gen.ToolUse {
@@ -171,7 +176,6 @@ func named(v dialect.Value, r *gen.Request) {
 	o := v.Object()
 	kind := o.Str("type")
 	switch {
-	case !v.IsObject():
 	case kind == "allowed_tools":
 		a := o.Need("allowed_tools")
 		if !a.Present() {
