@@ -12,27 +12,27 @@ func mulF32x1(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, pan
 // mulF32x2 multiplies 2 rows by panels of F32 weights.
 //
 //go:noescape
-func mulF32x2(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int)
+func mulF32x2(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int, next *int)
 
 // mulF32x3 multiplies 3 rows by panels of F32 weights.
 //
 //go:noescape
-func mulF32x3(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int)
+func mulF32x3(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int, next *int)
 
 // mulF32x4 multiplies 4 rows by panels of F32 weights.
 //
 //go:noescape
-func mulF32x4(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int)
+func mulF32x4(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int, next *int)
 
 // mulF32x5 multiplies 5 rows by panels of F32 weights.
 //
 //go:noescape
-func mulF32x5(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int)
+func mulF32x5(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int, next *int)
 
 // mulF32x6 multiplies 6 rows by panels of F32 weights.
 //
 //go:noescape
-func mulF32x6(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int)
+func mulF32x6(dst *float32, ldd int, x *float32, ldx int, w *float32, k int, panels int, next *int)
 
 // mulF16x1p1 multiplies 1 rows by groups of 1 panels of F16 weights.
 //
@@ -57,22 +57,22 @@ func mulF16x2p2(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, gr
 // mulF16x3p1 multiplies 3 rows by groups of 1 panels of F16 weights.
 //
 //go:noescape
-func mulF16x3p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int)
+func mulF16x3p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int, next *int)
 
 // mulF16x4p1 multiplies 4 rows by groups of 1 panels of F16 weights.
 //
 //go:noescape
-func mulF16x4p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int)
+func mulF16x4p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int, next *int)
 
 // mulF16x5p1 multiplies 5 rows by groups of 1 panels of F16 weights.
 //
 //go:noescape
-func mulF16x5p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int)
+func mulF16x5p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int, next *int)
 
 // mulF16x6p1 multiplies 6 rows by groups of 1 panels of F16 weights.
 //
 //go:noescape
-func mulF16x6p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int)
+func mulF16x6p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int, next *int)
 
 // mulBF16x1p1 multiplies 1 rows by groups of 1 panels of BF16 weights.
 //
@@ -97,157 +97,197 @@ func mulBF16x2p2(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, g
 // mulBF16x3p1 multiplies 3 rows by groups of 1 panels of BF16 weights.
 //
 //go:noescape
-func mulBF16x3p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int)
+func mulBF16x3p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int, next *int)
 
 // mulBF16x4p1 multiplies 4 rows by groups of 1 panels of BF16 weights.
 //
 //go:noescape
-func mulBF16x4p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int)
+func mulBF16x4p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int, next *int)
 
 // mulBF16x5p1 multiplies 5 rows by groups of 1 panels of BF16 weights.
 //
 //go:noescape
-func mulBF16x5p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int)
+func mulBF16x5p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int, next *int)
 
 // mulBF16x6p1 multiplies 6 rows by groups of 1 panels of BF16 weights.
 //
 //go:noescape
-func mulBF16x6p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int)
+func mulBF16x6p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, groups int, next *int)
 
-// mulQ8x1 multiplies 1 quantised rows by panels of layout Q8.
+// mulQ8x1p1 multiplies 1 quantised rows by 1 runs of panels of layout Q8.
 //
 //go:noescape
-func mulQ8x1(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int)
+func mulQ8x1p1(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int)
 
-// mulQ8x2 multiplies 2 quantised rows by panels of layout Q8.
+// mulQ8x1p3 multiplies 1 quantised rows by 3 runs of panels of layout Q8.
 //
 //go:noescape
-func mulQ8x2(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int)
+func mulQ8x1p3(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int, apart int)
 
-// mulQ8x3 multiplies 3 quantised rows by panels of layout Q8.
+// mulQ8x2p1 multiplies 2 quantised rows by 1 runs of panels of layout Q8.
 //
 //go:noescape
-func mulQ8x3(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int)
+func mulQ8x2p1(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int, next *int)
 
-// mulQ8Minx1 multiplies 1 quantised rows by panels of layout Q8Min.
+// mulQ8x2p2 multiplies 2 quantised rows by 2 runs of panels of layout Q8.
 //
 //go:noescape
-func mulQ8Minx1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8x2p2(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int, apart int)
 
-// mulQ8Minx2 multiplies 2 quantised rows by panels of layout Q8Min.
+// mulQ8x3p1 multiplies 3 quantised rows by 1 runs of panels of layout Q8.
 //
 //go:noescape
-func mulQ8Minx2(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8x3p1(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int, next *int)
 
-// mulQ8Minx3 multiplies 3 quantised rows by panels of layout Q8Min.
+// mulQ8Minx1p1 multiplies 1 quantised rows by 1 runs of panels of layout Q8Min.
 //
 //go:noescape
-func mulQ8Minx3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8Minx1p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
-// mulQ8Minx4 multiplies 4 quantised rows by panels of layout Q8Min.
+// mulQ8Minx1p3 multiplies 1 quantised rows by 3 runs of panels of layout Q8Min.
 //
 //go:noescape
-func mulQ8Minx4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8Minx1p3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, apart int)
 
-// mulQ4x1 multiplies 1 quantised rows by panels of layout Q4.
+// mulQ8Minx2p1 multiplies 2 quantised rows by 1 runs of panels of layout Q8Min.
 //
 //go:noescape
-func mulQ4x1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8Minx2p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, next *int)
 
-// mulQ4x2 multiplies 2 quantised rows by panels of layout Q4.
+// mulQ8Minx3p1 multiplies 3 quantised rows by 1 runs of panels of layout Q8Min.
 //
 //go:noescape
-func mulQ4x2(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8Minx3p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, next *int)
 
-// mulQ4x3 multiplies 3 quantised rows by panels of layout Q4.
+// mulQ8Minx4p1 multiplies 4 quantised rows by 1 runs of panels of layout Q8Min.
 //
 //go:noescape
-func mulQ4x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ8Minx4p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, next *int)
 
-// mulQ4x4 multiplies 4 quantised rows by panels of layout Q4.
+// mulQ4x1p1 multiplies 1 quantised rows by 1 runs of panels of layout Q4.
 //
 //go:noescape
-func mulQ4x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ4x1p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
-// mulQ4Minx1 multiplies 1 quantised rows by panels of layout Q4Min.
+// mulQ4x1p3 multiplies 1 quantised rows by 3 runs of panels of layout Q4.
 //
 //go:noescape
-func mulQ4Minx1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ4x1p3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, apart int)
 
-// mulQ4Minx2 multiplies 2 quantised rows by panels of layout Q4Min.
+// mulQ4x2p1 multiplies 2 quantised rows by 1 runs of panels of layout Q4.
 //
 //go:noescape
-func mulQ4Minx2(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ4x2p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, next *int)
 
-// mulQ4Minx3 multiplies 3 quantised rows by panels of layout Q4Min.
+// mulQ4x3p1 multiplies 3 quantised rows by 1 runs of panels of layout Q4.
 //
 //go:noescape
-func mulQ4Minx3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ4x3p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, next *int)
 
-// mulQ4Minx4 multiplies 4 quantised rows by panels of layout Q4Min.
+// mulQ4x4p1 multiplies 4 quantised rows by 1 runs of panels of layout Q4.
 //
 //go:noescape
-func mulQ4Minx4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
+func mulQ4x4p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, next *int)
 
-// mulK4x1 multiplies 1 quantised rows by panels of layout K4.
+// mulQ4Minx1p1 multiplies 1 quantised rows by 1 runs of panels of layout Q4Min.
 //
 //go:noescape
-func mulK4x1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+func mulQ4Minx1p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
-// mulK4x2 multiplies 2 quantised rows by panels of layout K4.
+// mulQ4Minx1p3 multiplies 1 quantised rows by 3 runs of panels of layout Q4Min.
 //
 //go:noescape
-func mulK4x2(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+func mulQ4Minx1p3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, apart int)
 
-// mulK4x3 multiplies 3 quantised rows by panels of layout K4.
+// mulQ4Minx2p1 multiplies 2 quantised rows by 1 runs of panels of layout Q4Min.
 //
 //go:noescape
-func mulK4x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+func mulQ4Minx2p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, next *int)
 
-// mulK4x4 multiplies 4 quantised rows by panels of layout K4.
+// mulQ4Minx3p1 multiplies 3 quantised rows by 1 runs of panels of layout Q4Min.
 //
 //go:noescape
-func mulK4x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+func mulQ4Minx3p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, next *int)
 
-// mulK8x1 multiplies 1 quantised rows by panels of layout K8.
+// mulQ4Minx4p1 multiplies 4 quantised rows by 1 runs of panels of layout Q4Min.
 //
 //go:noescape
-func mulK8x1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+func mulQ4Minx4p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, next *int)
 
-// mulK8x2 multiplies 2 quantised rows by panels of layout K8.
+// mulK4x1p1 multiplies 1 quantised rows by 1 runs of panels of layout K4.
 //
 //go:noescape
-func mulK8x2(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+func mulK4x1p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
 
-// mulK8x3 multiplies 3 quantised rows by panels of layout K8.
+// mulK4x1p3 multiplies 1 quantised rows by 3 runs of panels of layout K4.
 //
 //go:noescape
-func mulK8x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+func mulK4x1p3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, apart int)
 
-// mulK8x4 multiplies 4 quantised rows by panels of layout K8.
+// mulK4x2p1 multiplies 2 quantised rows by 1 runs of panels of layout K4.
 //
 //go:noescape
-func mulK8x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+func mulK4x2p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, next *int)
 
-// mulK6x1 multiplies 1 quantised rows by panels of layout K6.
+// mulK4x3p1 multiplies 3 quantised rows by 1 runs of panels of layout K4.
 //
 //go:noescape
-func mulK6x1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+func mulK4x3p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, next *int)
 
-// mulK6x2 multiplies 2 quantised rows by panels of layout K6.
+// mulK4x4p1 multiplies 4 quantised rows by 1 runs of panels of layout K4.
 //
 //go:noescape
-func mulK6x2(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+func mulK4x4p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, next *int)
 
-// mulK6x3 multiplies 3 quantised rows by panels of layout K6.
+// mulK8x1p1 multiplies 1 quantised rows by 1 runs of panels of layout K8.
 //
 //go:noescape
-func mulK6x3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+func mulK8x1p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
 
-// mulK6x4 multiplies 4 quantised rows by panels of layout K6.
+// mulK8x1p3 multiplies 1 quantised rows by 3 runs of panels of layout K8.
 //
 //go:noescape
-func mulK6x4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+func mulK8x1p3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, apart int)
+
+// mulK8x2p1 multiplies 2 quantised rows by 1 runs of panels of layout K8.
+//
+//go:noescape
+func mulK8x2p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, next *int)
+
+// mulK8x3p1 multiplies 3 quantised rows by 1 runs of panels of layout K8.
+//
+//go:noescape
+func mulK8x3p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, next *int)
+
+// mulK8x4p1 multiplies 4 quantised rows by 1 runs of panels of layout K8.
+//
+//go:noescape
+func mulK8x4p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, next *int)
+
+// mulK6x1p1 multiplies 1 quantised rows by 1 runs of panels of layout K6.
+//
+//go:noescape
+func mulK6x1p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
+
+// mulK6x1p3 multiplies 1 quantised rows by 3 runs of panels of layout K6.
+//
+//go:noescape
+func mulK6x1p3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, apart int)
+
+// mulK6x2p1 multiplies 2 quantised rows by 1 runs of panels of layout K6.
+//
+//go:noescape
+func mulK6x2p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, next *int)
+
+// mulK6x3p1 multiplies 3 quantised rows by 1 runs of panels of layout K6.
+//
+//go:noescape
+func mulK6x3p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, next *int)
+
+// mulK6x4p1 multiplies 4 quantised rows by 1 runs of panels of layout K6.
+//
+//go:noescape
+func mulK6x4p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, next *int)
 
 // packQ8_0 writes a panel of Q8_0 from 16 rows, stride bytes apart.
 //

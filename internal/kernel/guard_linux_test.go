@@ -44,7 +44,7 @@ func TestFences(t *testing.T) {
 			return x
 		}
 		for _, f := range allTypes {
-			for _, shape := range [][3]int{{16, 32, 1}, {80, 96, 1}, {48, 64, 2}, {17, 64, 3}, {33, 32, 4}, {16, 64, 7}} {
+			for _, shape := range [][3]int{{16, 32, 1}, {80, 96, 1}, {144, 32, 1}, {48, 64, 2}, {96, 32, 2}, {17, 64, 3}, {33, 32, 4}, {16, 64, 7}} {
 				fencedProduct(t, r, f, shape[0], fit(f, shape[1]), shape[2], atEnd, floats)
 			}
 		}

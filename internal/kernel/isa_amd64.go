@@ -46,11 +46,14 @@ func mulPlain(dst []float32, ldd int, x []float32, ldx, rows int, w plainPanels)
 		bytes = 4
 	}
 	run := panelRun(rows, plainTileRows, w.k, bytes)
+	t := w.tiling(rows)
+	var next prefetch
 	for p := 0; p < w.panels; p += run {
 		n := min(run, w.panels-p)
+		w.aim(&next, t, p, n)
 		for r := 0; r < rows; {
 			h := tile(rows-r, plainTileRows)
-			tilePlain(dst[r*ldd+p*Panel:], ldd, x[r*ldx:], ldx, w, p, h, n)
+			tilePlain(dst[r*ldd+p*Panel:], ldd, x[r*ldx:], ldx, w, p, h, n, &next.left)
 			r += h
 		}
 	}
@@ -60,37 +63,37 @@ func mulPlain(dst []float32, ldd int, x []float32, ldx, rows int, w plainPanels)
 const plainTileRows = 6
 
 // tilePlain multiplies rows (1 to 6) by n panels from p on.
-func tilePlain(dst []float32, ldd int, x []float32, ldx int, w plainPanels, p, rows, n int) {
+func tilePlain(dst []float32, ldd int, x []float32, ldx int, w plainPanels, p, rows, n int, next *int) {
 	at := p * w.k * Panel
 	switch w.lay {
 	case layF32:
-		tileF32(&dst[0], ldd, &x[0], ldx, &w.f32[at], w.k, rows, n)
+		tileF32(&dst[0], ldd, &x[0], ldx, &w.f32[at], w.k, rows, n, next)
 	case layF16:
-		tileF16(dst, ldd, &x[0], ldx, w.half[at:], w.k, rows, n)
+		tileF16(dst, ldd, &x[0], ldx, w.half[at:], w.k, rows, n, next)
 	default:
-		tileBF16(dst, ldd, &x[0], ldx, w.half[at:], w.k, rows, n)
+		tileBF16(dst, ldd, &x[0], ldx, w.half[at:], w.k, rows, n, next)
 	}
 }
 
-func tileF32(dst *float32, ldd int, x *float32, ldx int, w *float32, k, rows, n int) {
+func tileF32(dst *float32, ldd int, x *float32, ldx int, w *float32, k, rows, n int, next *int) {
 	switch rows {
 	case 1:
 		mulF32x1(dst, ldd, x, ldx, w, k, n)
 	case 2:
-		mulF32x2(dst, ldd, x, ldx, w, k, n)
+		mulF32x2(dst, ldd, x, ldx, w, k, n, next)
 	case 3:
-		mulF32x3(dst, ldd, x, ldx, w, k, n)
+		mulF32x3(dst, ldd, x, ldx, w, k, n, next)
 	case 4:
-		mulF32x4(dst, ldd, x, ldx, w, k, n)
+		mulF32x4(dst, ldd, x, ldx, w, k, n, next)
 	case 5:
-		mulF32x5(dst, ldd, x, ldx, w, k, n)
+		mulF32x5(dst, ldd, x, ldx, w, k, n, next)
 	default:
-		mulF32x6(dst, ldd, x, ldx, w, k, n)
+		mulF32x6(dst, ldd, x, ldx, w, k, n, next)
 	}
 }
 
 // tileF16 takes panels four or two at a time for few rows, so that enough sums are in flight, and those left over singly.
-func tileF16(dst []float32, ldd int, x *float32, ldx int, w []uint16, k, rows, n int) {
+func tileF16(dst []float32, ldd int, x *float32, ldx int, w []uint16, k, rows, n int, next *int) {
 	done := 0
 	switch {
 	case rows == 1 && n >= 4:
@@ -110,18 +113,18 @@ func tileF16(dst []float32, ldd int, x *float32, ldx int, w []uint16, k, rows, n
 	case 2:
 		mulF16x2p1(d, ldd, x, ldx, v, k, n)
 	case 3:
-		mulF16x3p1(d, ldd, x, ldx, v, k, n)
+		mulF16x3p1(d, ldd, x, ldx, v, k, n, next)
 	case 4:
-		mulF16x4p1(d, ldd, x, ldx, v, k, n)
+		mulF16x4p1(d, ldd, x, ldx, v, k, n, next)
 	case 5:
-		mulF16x5p1(d, ldd, x, ldx, v, k, n)
+		mulF16x5p1(d, ldd, x, ldx, v, k, n, next)
 	default:
-		mulF16x6p1(d, ldd, x, ldx, v, k, n)
+		mulF16x6p1(d, ldd, x, ldx, v, k, n, next)
 	}
 }
 
 // tileBF16 takes panels four or two at a time for few rows, so that enough sums are in flight, and those left over singly.
-func tileBF16(dst []float32, ldd int, x *float32, ldx int, w []uint16, k, rows, n int) {
+func tileBF16(dst []float32, ldd int, x *float32, ldx int, w []uint16, k, rows, n int, next *int) {
 	done := 0
 	switch {
 	case rows == 1 && n >= 4:
@@ -141,13 +144,13 @@ func tileBF16(dst []float32, ldd int, x *float32, ldx int, w []uint16, k, rows, 
 	case 2:
 		mulBF16x2p1(d, ldd, x, ldx, v, k, n)
 	case 3:
-		mulBF16x3p1(d, ldd, x, ldx, v, k, n)
+		mulBF16x3p1(d, ldd, x, ldx, v, k, n, next)
 	case 4:
-		mulBF16x4p1(d, ldd, x, ldx, v, k, n)
+		mulBF16x4p1(d, ldd, x, ldx, v, k, n, next)
 	case 5:
-		mulBF16x5p1(d, ldd, x, ldx, v, k, n)
+		mulBF16x5p1(d, ldd, x, ldx, v, k, n, next)
 	default:
-		mulBF16x6p1(d, ldd, x, ldx, v, k, n)
+		mulBF16x6p1(d, ldd, x, ldx, v, k, n, next)
 	}
 }
 
@@ -177,19 +180,54 @@ func rowBytes(lay layout) int {
 
 // mulQuantBlock takes each panel to all rows, tile after tile.
 func mulQuantBlock(dst []float32, ldd int, a *quantRows, r0, r1 int, w *Matrix, p0, p1 int) {
-	most := quantTileRows
+	rows, most := r1-r0, quantTileRows
 	if w.lay == layQ8 {
 		most = wideTileRows
 	}
-	run := panelRun(r1-r0, most, a.blocks*qk, 1)
-	for p := p0; p < p1; p += run {
+	run := panelRun(rows, most, a.blocks*qk, 1)
+	p := p0
+	if kind, runs := w.runs(rows); runs > 0 {
+		p += mulRuns(dst, ldd, a, r0, w, p0, p1, max(1, run/runs), kind, runs)
+	}
+	t := w.tiling(rows, most)
+	var next prefetch
+	for ; p < p1; p += run {
 		n := min(run, p1-p)
+		w.aimQuant(&next, t, a.blocks, p, n, p1)
 		for r := r0; r < r1; {
 			h := tile(r1-r, most)
-			tileQuant(&dst[(r-r0)*ldd+(p-p0)*Panel], ldd, a, r, h, w, p, n)
+			tileQuant(&dst[(r-r0)*ldd+(p-p0)*Panel], ldd, a, r, h, w, p, n, &next.left)
 			r += h
 		}
 	}
+}
+
+// In place of the number of rows these name kernels that read several runs of panels side by side: one row by three, two by two.
+const (
+	oneByRuns = 5
+	twoByRuns = 6
+)
+
+// runs gives the kernel that takes so few rows by several runs of panels, and how many, 0 for none.
+func (m *Matrix) runs(rows int) (kind, runs int) {
+	switch {
+	case rows == 1:
+		return oneByRuns, 3
+	case rows == 2 && m.lay == layQ8:
+		return twoByRuns, 2
+	}
+	return 0, 0
+}
+
+// mulRuns takes the panels that make up whole runs, at most so many panels long, and gives their number.
+func mulRuns(dst []float32, ldd int, a *quantRows, r int, w *Matrix, p0, p1, most, kind, runs int) int {
+	p := p0
+	for p1-p >= runs {
+		n := min(most, (p1-p)/runs)
+		tileQuant(&dst[(p-p0)*Panel], ldd, a, r, kind, w, p, n, nil)
+		p += n * runs
+	}
+	return p - p0
 }
 
 // quantTileRows is the largest number of rows of one call of a quantised kernel, wideTileRows of one for layQ8.
@@ -199,12 +237,12 @@ const (
 )
 
 // tileQuant multiplies rows, 1 to 4, from row r on by n panels from panel p on.
-func tileQuant(d *float32, ldd int, a *quantRows, r, rows int, w *Matrix, p, n int) {
+func tileQuant(d *float32, ldd int, a *quantRows, r, rows int, w *Matrix, p, n int, next *int) {
 	b := a.blocks
 	first, row := p*b, r*b
 	c := &w.code[4*first*w.wordsPerBlock()]
 	if w.lay == layQ8 {
-		tileWide(d, ldd, &a.wide[row*qk], &a.evens[row].scale, c, &w.scales[first*Panel], b, n, rows)
+		tileWide(d, ldd, &a.wide[row*qk], &a.evens[row].scale, c, &w.scales[first*Panel], b, n, rows, next)
 		return
 	}
 	q, m := &a.q[row*qk], &a.sums[row].scale
@@ -215,25 +253,29 @@ func tileQuant(d *float32, ldd int, a *quantRows, r, rows int, w *Matrix, p, n i
 		m = &a.halves[row].scale
 	}
 	if w.inSupers() {
-		tileSuper(d, ldd, q, m, c, &w.steps[2*first*Panel], &w.scales[first/(superLen/qk)*w.halvesPerSuper()], b, n, int(w.lay)*8+rows)
+		tileSuper(d, ldd, q, m, c, &w.steps[2*first*Panel], &w.scales[first/(superLen/qk)*w.halvesPerSuper()], b, n, int(w.lay)*8+rows, next)
 		return
 	}
-	tileBlocks(d, ldd, q, m, c, w, first, b, n, int(w.lay)*8+rows)
+	tileBlocks(d, ldd, q, m, c, w, first, b, n, int(w.lay)*8+rows, next)
 }
 
-func tileWide(d *float32, ldd int, a *int16, m *float32, c *int8, s *uint16, b, n, rows int) {
+func tileWide(d *float32, ldd int, a *int16, m *float32, c *int8, s *uint16, b, n, rows int, next *int) {
 	switch rows {
 	case 1:
-		mulQ8x1(d, ldd, a, m, c, s, b, n)
+		mulQ8x1p1(d, ldd, a, m, c, s, b, n)
 	case 2:
-		mulQ8x2(d, ldd, a, m, c, s, b, n)
-	default:
-		mulQ8x3(d, ldd, a, m, c, s, b, n)
+		mulQ8x2p1(d, ldd, a, m, c, s, b, n, next)
+	case 3:
+		mulQ8x3p1(d, ldd, a, m, c, s, b, n, next)
+	case oneByRuns:
+		mulQ8x1p3(d, ldd, a, m, c, s, b, n, n)
+	case twoByRuns:
+		mulQ8x2p2(d, ldd, a, m, c, s, b, n, n)
 	}
 }
 
 // tileBlocks multiplies by panels of a layout of plain blocks from block first on; kind is 8 times the layout plus the rows.
-func tileBlocks(d *float32, ldd int, q *int8, m *float32, c *int8, w *Matrix, first, b, n, kind int) {
+func tileBlocks(d *float32, ldd int, q *int8, m *float32, c *int8, w *Matrix, first, b, n, kind int, next *int) {
 	s := &w.scales[first*Panel]
 	var min *uint16
 	if len(w.mins) > 0 {
@@ -241,29 +283,35 @@ func tileBlocks(d *float32, ldd int, q *int8, m *float32, c *int8, w *Matrix, fi
 	}
 	switch kind {
 	case int(layQ8Min)*8 + 1:
-		mulQ8Minx1(d, ldd, q, m, c, s, min, b, n)
+		mulQ8Minx1p1(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ8Min)*8 + 2:
-		mulQ8Minx2(d, ldd, q, m, c, s, min, b, n)
+		mulQ8Minx2p1(d, ldd, q, m, c, s, min, b, n, next)
 	case int(layQ8Min)*8 + 3:
-		mulQ8Minx3(d, ldd, q, m, c, s, min, b, n)
+		mulQ8Minx3p1(d, ldd, q, m, c, s, min, b, n, next)
 	case int(layQ8Min)*8 + 4:
-		mulQ8Minx4(d, ldd, q, m, c, s, min, b, n)
+		mulQ8Minx4p1(d, ldd, q, m, c, s, min, b, n, next)
+	case int(layQ8Min)*8 + oneByRuns:
+		mulQ8Minx1p3(d, ldd, q, m, c, s, min, b, n, n)
 	case int(layQ4)*8 + 1:
-		mulQ4x1(d, ldd, q, m, c, s, min, b, n)
+		mulQ4x1p1(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ4)*8 + 2:
-		mulQ4x2(d, ldd, q, m, c, s, min, b, n)
+		mulQ4x2p1(d, ldd, q, m, c, s, min, b, n, next)
 	case int(layQ4)*8 + 3:
-		mulQ4x3(d, ldd, q, m, c, s, min, b, n)
+		mulQ4x3p1(d, ldd, q, m, c, s, min, b, n, next)
 	case int(layQ4)*8 + 4:
-		mulQ4x4(d, ldd, q, m, c, s, min, b, n)
+		mulQ4x4p1(d, ldd, q, m, c, s, min, b, n, next)
+	case int(layQ4)*8 + oneByRuns:
+		mulQ4x1p3(d, ldd, q, m, c, s, min, b, n, n)
 	case int(layQ4Min)*8 + 1:
-		mulQ4Minx1(d, ldd, q, m, c, s, min, b, n)
+		mulQ4Minx1p1(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ4Min)*8 + 2:
-		mulQ4Minx2(d, ldd, q, m, c, s, min, b, n)
+		mulQ4Minx2p1(d, ldd, q, m, c, s, min, b, n, next)
 	case int(layQ4Min)*8 + 3:
-		mulQ4Minx3(d, ldd, q, m, c, s, min, b, n)
+		mulQ4Minx3p1(d, ldd, q, m, c, s, min, b, n, next)
 	case int(layQ4Min)*8 + 4:
-		mulQ4Minx4(d, ldd, q, m, c, s, min, b, n)
+		mulQ4Minx4p1(d, ldd, q, m, c, s, min, b, n, next)
+	case int(layQ4Min)*8 + oneByRuns:
+		mulQ4Minx1p3(d, ldd, q, m, c, s, min, b, n, n)
 	}
 }
 
@@ -300,32 +348,38 @@ func (m *Matrix) packPlain(p int, src []byte) {
 }
 
 // tileSuper multiplies by panels of a K layout; kind is 8 times the layout plus the rows.
-func tileSuper(d *float32, ldd int, q *int8, m *float32, c, f *int8, s *uint16, b, n, kind int) {
+func tileSuper(d *float32, ldd int, q *int8, m *float32, c, f *int8, s *uint16, b, n, kind int, next *int) {
 	switch kind {
 	case int(layK4)*8 + 1:
-		mulK4x1(d, ldd, q, m, c, f, s, b, n)
+		mulK4x1p1(d, ldd, q, m, c, f, s, b, n)
 	case int(layK4)*8 + 2:
-		mulK4x2(d, ldd, q, m, c, f, s, b, n)
+		mulK4x2p1(d, ldd, q, m, c, f, s, b, n, next)
 	case int(layK4)*8 + 3:
-		mulK4x3(d, ldd, q, m, c, f, s, b, n)
+		mulK4x3p1(d, ldd, q, m, c, f, s, b, n, next)
 	case int(layK4)*8 + 4:
-		mulK4x4(d, ldd, q, m, c, f, s, b, n)
+		mulK4x4p1(d, ldd, q, m, c, f, s, b, n, next)
+	case int(layK4)*8 + oneByRuns:
+		mulK4x1p3(d, ldd, q, m, c, f, s, b, n, n)
 	case int(layK8)*8 + 1:
-		mulK8x1(d, ldd, q, m, c, f, s, b, n)
+		mulK8x1p1(d, ldd, q, m, c, f, s, b, n)
 	case int(layK8)*8 + 2:
-		mulK8x2(d, ldd, q, m, c, f, s, b, n)
+		mulK8x2p1(d, ldd, q, m, c, f, s, b, n, next)
 	case int(layK8)*8 + 3:
-		mulK8x3(d, ldd, q, m, c, f, s, b, n)
+		mulK8x3p1(d, ldd, q, m, c, f, s, b, n, next)
 	case int(layK8)*8 + 4:
-		mulK8x4(d, ldd, q, m, c, f, s, b, n)
+		mulK8x4p1(d, ldd, q, m, c, f, s, b, n, next)
+	case int(layK8)*8 + oneByRuns:
+		mulK8x1p3(d, ldd, q, m, c, f, s, b, n, n)
 	case int(layK6)*8 + 1:
-		mulK6x1(d, ldd, q, m, c, f, s, b, n)
+		mulK6x1p1(d, ldd, q, m, c, f, s, b, n)
 	case int(layK6)*8 + 2:
-		mulK6x2(d, ldd, q, m, c, f, s, b, n)
+		mulK6x2p1(d, ldd, q, m, c, f, s, b, n, next)
 	case int(layK6)*8 + 3:
-		mulK6x3(d, ldd, q, m, c, f, s, b, n)
+		mulK6x3p1(d, ldd, q, m, c, f, s, b, n, next)
 	case int(layK6)*8 + 4:
-		mulK6x4(d, ldd, q, m, c, f, s, b, n)
+		mulK6x4p1(d, ldd, q, m, c, f, s, b, n, next)
+	case int(layK6)*8 + oneByRuns:
+		mulK6x1p3(d, ldd, q, m, c, f, s, b, n, n)
 	}
 }
 

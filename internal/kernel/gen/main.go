@@ -27,17 +27,17 @@ func main() {
 			mulHalf(f, s[0], s[1])
 		}
 	}
-	for rows := 1; rows <= 3; rows++ {
-		mulWide(rows)
+	for _, s := range wideShapes {
+		mulWide(s[0], s[1])
 	}
 	for _, f := range []quantFormat{q8Min, q4, q4Min} {
-		for rows := 1; rows <= 4; rows++ {
-			mulQuant(f, rows)
+		for _, s := range quantShapes {
+			mulQuant(f, s[0], s[1])
 		}
 	}
 	for _, f := range []superFormat{k4, k8, k6} {
-		for rows := 1; rows <= 4; rows++ {
-			mulSuper(f, rows)
+		for _, s := range quantShapes {
+			mulSuper(f, s[0], s[1])
 		}
 	}
 	for _, f := range packFormats {
@@ -161,10 +161,3 @@ func constU32(name string, bits uint32) Mem {
 func constF32(name string, v float32) Mem { return constU32(name, math.Float32bits(v)) }
 
 func zero(y VecVirtual) { VPXOR(y, y, y) }
-
-// ahead is how far in front of their reading weights are asked for, in bytes. The processor's own prefetchers stop at pages and fall behind as soon as a line is
-// read for several rows. Any distance from 2 to 128 KiB serves; weights beyond the end may be asked for.
-const ahead = 4 << 10
-
-// fetch asks for the line that lies ahead of a place of the weights.
-func fetch(base Register, disp int) { PREFETCHT0(Mem{Base: base, Disp: disp + ahead}) }

@@ -48,14 +48,16 @@ type plainTile struct {
 	quads, k GPVirtual // k/4, and k mod 4
 	acc      [][]VecVirtual
 	spill    Mem
+	ask      *asker
 }
 
 // mulF32 multiplies R rows by panels of f32 weights. Term k adds to chain k mod 4; a pass over the panel sums some of the chains.
 func mulF32(R int) {
 	f := f32
 	fn(label("mul", f.name, "x", R), label("multiplies ", R, " rows by panels of ", f.name, " weights."),
-		label("func(dst *float32, ldd int, x *float32, ldx int, w *", f.goType, ", k int, panels int)"))
+		label("func(dst *float32, ldd int, x *float32, ldx int, w *", f.goType, ", k int, panels int", nextArg(R > 1), ")"))
 	t := &plainTile{f: f, R: R, w: arg("w"), k: arg("k"), quads: GP64()}
+	t.ask = newAsker(R > 1, 0, 0)
 	dst, ldd, x, ldx := arg("dst"), arg("ldd"), arg("x"), arg("ldx")
 	SHLQ(U8(2), ldd)
 	SHLQ(U8(2), ldx)
@@ -79,6 +81,7 @@ func mulF32(R int) {
 	panels := argMem("panels")
 	DECQ(panels)
 	JNE(LabelRef("panel"))
+	t.ask.done()
 	ret()
 }
 
@@ -116,6 +119,7 @@ func (t *plainTile) pass(c, C int) {
 	SUBQ(U8(unroll), n)
 	JL(LabelRef(label("rest", c)))
 	Label(label("main", c))
+	t.ask.visit(label("main", c))
 	for i := range unroll {
 		for j := range C {
 			t.step(i, c+j, j)
@@ -188,7 +192,8 @@ var halfShapes = [][2]int{{1, 1}, {1, 4}, {2, 1}, {2, 2}, {3, 1}, {4, 1}, {5, 1}
 // mulHalf multiplies R rows by P panels of 16-bit weights at a time, groups times; each output is one sum.
 func mulHalf(f plainFormat, R, P int) {
 	fn(label("mul", f.name, "x", R, "p", P), label("multiplies ", R, " rows by groups of ", P, " panels of ", f.name, " weights."),
-		label("func(dst *float32, ldd int, x *float32, ldx int, w *", f.goType, ", k int, groups int)"))
+		label("func(dst *float32, ldd int, x *float32, ldx int, w *", f.goType, ", k int, groups int", nextArg(R > 2), ")"))
+	ask := newAsker(R > 2, 0, 0) // tiles of fewer rows never share panels
 	dst, ldd, x, ldx, w, k, groups := arg("dst"), arg("ldd"), arg("x"), arg("ldx"), arg("w"), arg("k"), arg("groups")
 	SHLQ(U8(2), ldd)
 	SHLQ(U8(2), ldx)
@@ -229,6 +234,7 @@ func mulHalf(f plainFormat, R, P int) {
 	SUBQ(U8(4), n)
 	JL(LabelRef("rest"))
 	Label("four")
+	ask.visit("four")
 	for u := range 4 {
 		step(u)
 	}
@@ -258,6 +264,7 @@ func mulHalf(f plainFormat, R, P int) {
 	}
 	DECQ(groups)
 	JNE(LabelRef("group"))
+	ask.done()
 	ret()
 }
 
@@ -275,33 +282,42 @@ var (
 
 // quantTile is the state of one product while it is emitted.
 type quantTile struct {
-	f           quantFormat
-	R           int
-	out         rows // results
-	q, meta     rows // activation codes; scale and sum of each block
-	code        GPVirtual
-	scale, mins GPVirtual
-	blocks      GPVirtual
-	ones, mask  VecVirtual
-	acc, dot    [][]VecVirtual // [row][half]: f32 sums; integer sums of the block
+	f                 quantFormat
+	R, P              int
+	out               []rows // results, by run of panels
+	q, meta           rows   // activation codes; scale and sum of each block
+	code, scale, mins rows   // by run of panels
+	ask               *asker
+	ones, mask        VecVirtual
+	accs              [][][]VecVirtual // [run][row][half]: f32 sums
+	dot               [][]VecVirtual   // [row][half]: integer sums of the block
+
+	p   int // the run that is being emitted
+	acc [][]VecVirtual
 }
 
-// mulQuant multiplies R quantised rows by panels. Up to two rows take a panel at once; more take its halves one after the other, to stay within 16 registers, but for four rows and
+// quantShapes are the tiles of quantised weights: rows by runs of panels.
+var quantShapes = [][2]int{{1, 1}, {1, 3}, {2, 1}, {3, 1}, {4, 1}}
+
+// mulQuant multiplies R quantised rows by P runs of panels. Up to two rows take a panel at once; more take its halves one after the other, to stay within 16 registers, but for four rows and
 // nibbles, whose results stay in memory instead: so each activation is read once for both halves.
-func mulQuant(f quantFormat, R int) {
-	fn(label("mul", f.name, "x", R), label("multiplies ", R, " quantised rows by panels of layout ", f.name, "."),
-		"func(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)")
-	t := &quantTile{f: f, R: R, code: arg("code"), scale: arg("scales"), blocks: arg("blocks")}
+func mulQuant(f quantFormat, R, P int) {
+	fn(label("mul", f.name, "x", R, "p", P), label("multiplies ", R, " quantised rows by ", P, " runs of panels of layout ", f.name, "."),
+		label("func(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int", nextArg(R > 1), apartArg(P), ")"))
+	t := &quantTile{f: f, R: R, P: P}
+	t.code, t.scale = runs("code", t.blockBytes(), P), runs("scales", 32, P)
+	sides := 1
 	if f.min {
-		t.mins = arg("mins")
+		t.mins, sides = runs("mins", 32, P), 2
 	}
+	t.ask = newAsker(R > 1, sides, 32*512/t.blockBytes())
 	dst, ldd := arg("dst"), arg("ldd")
 	SHLQ(U8(2), ldd)
-	t.out = newRows(dst, ldd, R)
+	t.out = outRuns(dst, ldd, R, P)
 	qs, ms := GP64(), GP64()
-	MOVQ(t.blocks, qs)
+	MOVQ(argMem("blocks"), qs)
+	MOVQ(qs, ms)
 	SHLQ(U8(5), qs)
-	MOVQ(t.blocks, ms)
 	SHLQ(U8(3), ms)
 	t.q, t.meta = newRows(arg("q"), qs, R), newRows(arg("meta"), ms, R)
 	t.constants()
@@ -316,19 +332,27 @@ func mulQuant(f quantFormat, R int) {
 		t.rewind()
 		t.run("high", 1)
 	}
-	t.out.advance(U32(64))
+	for _, out := range t.out {
+		out.advance(U32(64))
+	}
 	panels := argMem("panels")
 	DECQ(panels)
 	JNE(LabelRef("panel"))
+	t.ask.done()
 	ret()
 }
 
+// codeAt, scaleAt and minsAt are places of the current run.
+func (t *quantTile) codeAt(disp int) Mem  { return t.code.at(t.p, disp) }
+func (t *quantTile) scaleAt(disp int) Mem { return t.scale.at(t.p, disp) }
+func (t *quantTile) minsAt(disp int) Mem  { return t.mins.at(t.p, disp) }
+
 // nextBlock goes on to the next of n blocks, at the label, or from the last one back to the first.
 func (t *quantTile) nextBlock(n GPVirtual, label string) {
-	ADDQ(U32(t.blockBytes()), t.code)
-	ADDQ(U8(32), t.scale)
+	t.code.advance(U32(t.blockBytes()))
+	t.scale.advance(U8(32))
 	if t.f.min {
-		ADDQ(U8(32), t.mins)
+		t.mins.advance(U8(32))
 	}
 	t.q.advance(U8(32))
 	t.meta.advance(U8(8))
@@ -346,12 +370,13 @@ func (t *quantTile) runInMemory() {
 	for r := range t.R {
 		t.dot[r] = []VecVirtual{YMM(), YMM()}
 		for h := range 2 {
-			VMOVUPS(zeros, t.out.at(r, 32*h))
+			VMOVUPS(zeros, t.out[t.p].at(r, 32*h))
 		}
 	}
 	n := GP64()
-	MOVQ(t.blocks, n)
+	MOVQ(argMem("blocks"), n)
 	Label("wide")
+	t.ask.visit("wide")
 	t.dotsInMemory()
 	t.storeScaled()
 	t.nextBlock(n, "wide")
@@ -360,11 +385,10 @@ func (t *quantTile) runInMemory() {
 // dotsInMemory is dotsOfNibbles for both halves of a panel, without constants in registers.
 func (t *quantTile) dotsInMemory() {
 	for g := range 4 {
-		fetch(t.code, 64*g)
 		var part [2][2]VecVirtual // [low, high][half]
 		for h := range 2 {
 			lo, hi := YMM(), YMM()
-			VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, lo)
+			VMOVDQU(t.codeAt(64*g+32*h), lo)
 			VPSRLW(U8(4), lo, hi)
 			VPAND(constU32("nibbles", 0x0f0f0f0f), lo, lo)
 			VPAND(constU32("nibbles", 0x0f0f0f0f), hi, hi)
@@ -404,10 +428,10 @@ func (t *quantTile) storeScaled() {
 	var ws, ms [2]VecVirtual
 	for h := range ws {
 		ws[h] = YMM()
-		VCVTPH2PS(Mem{Base: t.scale, Disp: 16 * h}, ws[h])
+		VCVTPH2PS(t.scaleAt(16*h), ws[h])
 		if t.f.min {
 			ms[h] = YMM()
-			VCVTPH2PS(Mem{Base: t.mins, Disp: 16 * h}, ms[h])
+			VCVTPH2PS(t.minsAt(16*h), ms[h])
 		}
 	}
 	for r := range t.R {
@@ -419,7 +443,7 @@ func (t *quantTile) storeScaled() {
 			VMULPS(as, ws[h], s)
 			VCVTDQ2PS(d, d)
 			VMULPS(s, d, d)
-			VADDPS(t.out.at(r, 32*h), d, d)
+			VADDPS(t.out[t.p].at(r, 32*h), d, d)
 			if t.f.min {
 				VMULPS(as, ms[h], s)
 				sum := YMM()
@@ -428,7 +452,7 @@ func (t *quantTile) storeScaled() {
 				VMULPS(sum, s, s)
 				VADDPS(s, d, d)
 			}
-			VMOVUPS(d, t.out.at(r, 32*h))
+			VMOVUPS(d, t.out[t.p].at(r, 32*h))
 		}
 	}
 }
@@ -458,43 +482,66 @@ func (t *quantTile) blockBytes() int {
 // rewind goes back to the start of the panel.
 func (t *quantTile) rewind() {
 	n := GP64()
-	IMUL3Q(U32(t.blockBytes()), t.blocks, n)
-	SUBQ(n, t.code)
-	MOVQ(t.blocks, n)
-	SHLQ(U8(5), n)
-	SUBQ(n, t.scale)
+	IMUL3Q(U32(t.blockBytes()/32), t.q.stride, n) // the stride is 32 bytes a block
+	t.code.retreat(n)
+	t.scale.retreat(t.q.stride)
 	if t.f.min {
-		SUBQ(n, t.mins)
+		t.mins.retreat(t.q.stride)
 	}
 }
 
 // run sums over all blocks for the given halves of the panel and stores the results.
 func (t *quantTile) run(name string, halves ...int) {
-	t.acc, t.dot = make([][]VecVirtual, t.R), make([][]VecVirtual, t.R)
+	t.accs, t.dot = make([][][]VecVirtual, t.P), make([][]VecVirtual, t.R)
 	for r := range t.R {
 		for range halves {
-			a := YMM()
-			VXORPS(a, a, a)
-			t.acc[r], t.dot[r] = append(t.acc[r], a), append(t.dot[r], YMM())
+			t.dot[r] = append(t.dot[r], YMM())
 		}
 	}
-	n := GP64()
-	MOVQ(t.blocks, n)
-	Label(name)
-	switch {
-	case t.f.four:
-		t.dotsOfNibbles(halves)
-	default:
-		t.dotsOfBytes(halves)
+	for p := range t.P {
+		t.accs[p] = zeros(t.R, len(halves))
 	}
-	t.addScaled(halves)
-	if t.f.min {
-		t.addMins(halves)
+	n := GP64()
+	MOVQ(argMem("blocks"), n)
+	Label(name)
+	t.ask.visit(name)
+	for t.p = range t.P {
+		t.acc = t.accs[t.p]
+		switch {
+		case t.f.four:
+			t.dotsOfNibbles(halves)
+		default:
+			t.dotsOfBytes(halves)
+		}
+		t.addScaled(halves)
+		if t.f.min {
+			t.addMins(halves)
+		}
 	}
 	t.nextBlock(n, name)
-	for r := range t.R {
-		for i, h := range halves {
-			VMOVUPS(t.acc[r][i], t.out.at(r, 32*h))
+	store(t.accs, t.out, halves)
+}
+
+// zeros makes sums of n halves of R rows.
+func zeros(R, n int) [][]VecVirtual {
+	acc := make([][]VecVirtual, R)
+	for r := range acc {
+		for range n {
+			a := YMM()
+			VXORPS(a, a, a)
+			acc[r] = append(acc[r], a)
+		}
+	}
+	return acc
+}
+
+// store writes the sums of the given halves of every run.
+func store(accs [][][]VecVirtual, out []rows, halves []int) {
+	for p, acc := range accs {
+		for r := range acc {
+			for i, h := range halves {
+				VMOVUPS(acc[r][i], out[p].at(r, 32*h))
+			}
 		}
 	}
 }
@@ -505,11 +552,11 @@ func (t *quantTile) dotsOfBytes(halves []int) {
 		for part := range 2 {
 			sum := make([]VecVirtual, t.R)
 			for g := 4 * part; g < 4*part+4; g++ {
-				if h == 0 {
-					fetch(t.code, 64*g)
+				if t.R == 1 && t.P == 1 && h == 0 {
+					fetch(t.code.base, 64*g)
 				}
 				w := YMM()
-				VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, w)
+				VMOVDQU(t.codeAt(64*g+32*h), w)
 				for r := range t.R {
 					a := YMM()
 					VPBROADCASTD(t.q.at(r, 4*g), a)
@@ -537,12 +584,12 @@ func (t *quantTile) dotsOfBytes(halves []int) {
 // dotsOfNibbles: sums of 16 products of codes up to 15 fit 16 bits, so that the lanes are widened once a block.
 func (t *quantTile) dotsOfNibbles(halves []int) {
 	for g := range 4 {
-		if halves[0] == 0 {
-			fetch(t.code, 64*g)
+		if t.R == 1 && t.P == 1 {
+			fetch(t.code.base, 64*g)
 		}
 		for i, h := range halves {
 			lo, hi := YMM(), YMM()
-			VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, lo)
+			VMOVDQU(t.codeAt(64*g+32*h), lo)
 			VPSRLW(U8(4), lo, hi)
 			VPAND(t.mask, lo, lo)
 			VPAND(t.mask, hi, hi)
@@ -583,7 +630,7 @@ func (t *quantTile) start(r int) VecVirtual {
 func (t *quantTile) addScaled(halves []int) {
 	for i, h := range halves {
 		ws := YMM()
-		VCVTPH2PS(Mem{Base: t.scale, Disp: 16 * h}, ws)
+		VCVTPH2PS(t.scaleAt(16*h), ws)
 		for r := range t.R {
 			s := YMM()
 			VBROADCASTSS(t.meta.at(r, 0), s)
@@ -599,7 +646,7 @@ func (t *quantTile) addScaled(halves []int) {
 func (t *quantTile) addMins(halves []int) {
 	for i, h := range halves {
 		m := YMM()
-		VCVTPH2PS(Mem{Base: t.mins, Disp: 16 * h}, m)
+		VCVTPH2PS(t.minsAt(16*h), m)
 		for r := range t.R {
 			s, sum := YMM(), YMM()
 			VBROADCASTSS(t.meta.at(r, 0), s)

@@ -22,23 +22,31 @@ var (
 // superTile is the state of one product while it is emitted.
 type superTile struct {
 	f                  superFormat
-	R                  int
-	out, q, meta       rows
-	code, steps, scale GPVirtual
+	R, P               int
+	out                []rows // by run of panels
+	q, meta            rows
+	code, steps, scale rows // by run of panels
 	supers             Mem
+	ask                *asker
 	mask               VecVirtual
-	acc, dot           [][]VecVirtual // [row][half]: f32 sums; integer sums of the block
+	accs               [][][]VecVirtual // [run][row][half]: f32 sums
+	dot                [][]VecVirtual   // [row][half]: integer sums of the block
+
+	p   int // the run that is being emitted
+	acc [][]VecVirtual
 }
 
-// mulSuper multiplies R quantised rows by panels of super-blocks. Up to two rows take a panel at once; more take its halves one after the other, but for four rows and nibbles, as
-// in mulQuant.
-func mulSuper(f superFormat, R int) {
-	fn(label("mul", f.name, "x", R), label("multiplies ", R, " quantised rows by panels of layout ", f.name, "."),
-		"func(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)")
-	t := &superTile{f: f, R: R, code: arg("code"), steps: arg("steps"), scale: arg("scales"), supers: AllocLocal(8)}
+// mulSuper multiplies R quantised rows by P runs of panels of super-blocks. Up to two rows take a panel at once; more take its halves one after the other, but for four rows and
+// nibbles, as in mulQuant.
+func mulSuper(f superFormat, R, P int) {
+	fn(label("mul", f.name, "x", R, "p", P), label("multiplies ", R, " quantised rows by ", P, " runs of panels of layout ", f.name, "."),
+		label("func(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int", nextArg(R > 1), apartArg(P), ")"))
+	t := &superTile{f: f, R: R, P: P, supers: AllocLocal(8)}
+	t.code, t.steps, t.scale = runs("code", t.blockBytes(), P), runs("steps", 32, P), runs("scales", t.scaleBytes()/8, P)
+	t.ask = newAsker(R > 1, 1, 32*512/t.blockBytes())
 	dst, ldd, blocks := arg("dst"), arg("ldd"), arg("blocks")
 	SHLQ(U8(2), ldd)
-	t.out = newRows(dst, ldd, R)
+	t.out = outRuns(dst, ldd, R, P)
 	qs, ms := GP64(), GP64()
 	MOVQ(blocks, qs)
 	SHLQ(U8(5), qs)
@@ -62,10 +70,13 @@ func mulSuper(f superFormat, R int) {
 		t.rewind()
 		t.run("high", 1)
 	}
-	t.out.advance(U32(64))
+	for _, out := range t.out {
+		out.advance(U32(64))
+	}
 	panels := argMem("panels")
 	DECQ(panels)
 	JNE(LabelRef("panel"))
+	t.ask.done()
 	ret()
 }
 
@@ -96,22 +107,23 @@ func (t *superTile) scaleBytes() int {
 func (t *superTile) rewind() {
 	n := GP64()
 	IMUL3Q(U32(t.blockBytes()/32), t.q.stride, n) // the stride is 32 bytes a block
-	SUBQ(n, t.code)
-	SUBQ(t.q.stride, t.steps)
+	t.code.retreat(n)
+	t.steps.retreat(t.q.stride)
 	IMUL3Q(U32(t.scaleBytes()/8), t.q.stride, n)
 	SHRQ(U8(5), n)
-	SUBQ(n, t.scale)
+	t.scale.retreat(n)
 }
 
 // run sums over all blocks for the given halves of the panel and stores the results.
 func (t *superTile) run(name string, halves ...int) {
-	t.acc, t.dot = make([][]VecVirtual, t.R), make([][]VecVirtual, t.R)
+	t.accs, t.dot = make([][][]VecVirtual, t.P), make([][]VecVirtual, t.R)
 	for r := range t.R {
 		for range halves {
-			a := YMM()
-			VXORPS(a, a, a)
-			t.acc[r], t.dot[r] = append(t.acc[r], a), append(t.dot[r], YMM())
+			t.dot[r] = append(t.dot[r], YMM())
 		}
+	}
+	for p := range t.P {
+		t.accs[p] = zeros(t.R, len(halves))
 	}
 	n := GP64()
 	MOVQ(argMem("blocks"), n)
@@ -120,32 +132,32 @@ func (t *superTile) run(name string, halves ...int) {
 	Label(name + "super")
 	MOVQ(U32(8), n)
 	Label(name)
-	switch {
-	case t.f.four:
-		t.dotsOfNibbles(halves)
-	default:
-		t.dotsOfBytes(halves)
+	t.ask.visit(name)
+	for t.p = range t.P {
+		t.acc = t.accs[t.p]
+		switch {
+		case t.f.four:
+			t.dotsOfNibbles(halves)
+		default:
+			t.dotsOfBytes(halves)
+		}
+		t.addScaled(halves)
+		if !t.f.signed {
+			t.addMins(halves)
+		}
 	}
-	t.addScaled(halves)
-	if !t.f.signed {
-		t.addMins(halves)
-	}
-	ADDQ(U32(t.blockBytes()), t.code)
-	ADDQ(U8(32), t.steps)
+	t.code.advance(U32(t.blockBytes()))
+	t.steps.advance(U8(32))
 	t.q.advance(U8(32))
 	t.meta.advance(U8(1 << t.metaShift()))
 	DECQ(n)
 	JNE(LabelRef(name))
-	ADDQ(U8(t.scaleBytes()), t.scale)
+	t.scale.advance(U8(t.scaleBytes()))
 	DECQ(t.supers)
 	JNE(LabelRef(name + "super"))
 	t.q.retreat(t.q.stride)
 	t.meta.retreat(t.meta.stride)
-	for r := range t.R {
-		for i, h := range halves {
-			VMOVUPS(t.acc[r][i], t.out.at(r, 32*h))
-		}
-	}
+	store(t.accs, t.out, halves)
 }
 
 // runInMemory sums over all blocks of a panel of nibbles, with the results in their own place.
@@ -156,7 +168,7 @@ func (t *superTile) runInMemory() {
 	for r := range t.R {
 		q.dot[r] = []VecVirtual{YMM(), YMM()}
 		for h := range 2 {
-			VMOVUPS(zeros, t.out.at(r, 32*h))
+			VMOVUPS(zeros, t.out[t.p].at(r, 32*h))
 		}
 	}
 	n := GP64()
@@ -166,15 +178,16 @@ func (t *superTile) runInMemory() {
 	Label("super")
 	MOVQ(U32(8), n)
 	Label("wide")
+	t.ask.visit("wide")
 	q.dotsInMemory()
 	t.storeScaled(q.dot)
-	ADDQ(U32(t.blockBytes()), t.code)
-	ADDQ(U8(32), t.steps)
+	t.code.advance(U32(t.blockBytes()))
+	t.steps.advance(U8(32))
 	t.q.advance(U8(32))
 	t.meta.advance(U8(1 << t.metaShift()))
 	DECQ(n)
 	JNE(LabelRef("wide"))
-	ADDQ(U8(t.scaleBytes()), t.scale)
+	t.scale.advance(U8(t.scaleBytes()))
 	DECQ(t.supers)
 	JNE(LabelRef("super"))
 	t.q.retreat(t.q.stride)
@@ -185,9 +198,9 @@ func (t *superTile) runInMemory() {
 func (t *superTile) storeScaled(dot [][]VecVirtual) {
 	for h := range 2 {
 		f, d := t.factors(0, h, true), YMM()
-		VCVTPH2PS(Mem{Base: t.scale, Disp: 16 * h}, d)
+		VCVTPH2PS(t.scale.at(t.p, 16*h), d)
 		fm, m := t.factors(1, h, false), YMM()
-		VCVTPH2PS(Mem{Base: t.scale, Disp: 32 + 16*h}, m)
+		VCVTPH2PS(t.scale.at(t.p, 32+16*h), m)
 		for r := range t.R {
 			as, sum, n, s := YMM(), YMM(), dot[r][h], YMM()
 			VBROADCASTSS(t.meta.at(r, 0), as)
@@ -195,14 +208,14 @@ func (t *superTile) storeScaled(dot [][]VecVirtual) {
 			VMULPS(as, d, s)
 			VCVTDQ2PS(n, n)
 			VMULPS(s, n, n)
-			VADDPS(t.out.at(r, 32*h), n, n)
+			VADDPS(t.out[t.p].at(r, 32*h), n, n)
 			VPBROADCASTD(t.meta.at(r, 4), sum)
 			VPMADDWD(sum, fm, sum) // the sum of 32 codes fits the low word; the high one meets 0
 			VMULPS(as, m, as)
 			VCVTDQ2PS(sum, sum)
 			VMULPS(as, sum, sum)
 			VADDPS(sum, n, n)
-			VMOVUPS(n, t.out.at(r, 32*h))
+			VMOVUPS(n, t.out[t.p].at(r, 32*h))
 		}
 	}
 }
@@ -211,7 +224,7 @@ func (t *superTile) storeScaled(dot [][]VecVirtual) {
 // second.
 func (t *superTile) factors(part, half int, twice bool) VecVirtual {
 	f := YMM()
-	VBROADCASTI128(Mem{Base: t.steps, Disp: 16 * part}, f)
+	VBROADCASTI128(t.steps.at(t.p, 16*part), f)
 	VPSHUFB(spread(half, t.f.signed, twice), f, f)
 	if t.f.signed {
 		VPSRAW(U8(8), f, f)
@@ -251,12 +264,12 @@ func spread(half int, high, twice bool) Mem {
 // dotsOfNibbles: sums of 16 products of codes up to 15 fit 16 bits; the factor joins as the lanes are widened, once a block.
 func (t *superTile) dotsOfNibbles(halves []int) {
 	for g := range 4 {
-		if halves[0] == 0 {
-			fetch(t.code, 64*g)
+		if t.R == 1 && t.P == 1 {
+			fetch(t.code.base, 64*g)
 		}
 		for i, h := range halves {
 			lo, hi := YMM(), YMM()
-			VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, lo)
+			VMOVDQU(t.code.at(t.p, 64*g+32*h), lo)
 			VPSRLW(U8(4), lo, hi)
 			VPAND(t.mask, lo, lo)
 			VPAND(t.mask, hi, hi)
@@ -290,11 +303,11 @@ func (t *superTile) dotsOfBytes(halves []int) {
 		for part := range 2 {
 			sum := make([]VecVirtual, t.R)
 			for g := 4 * part; g < 4*part+4; g++ {
-				if h == 0 {
-					fetch(t.code, 64*g)
+				if t.R == 1 && t.P == 1 && h == 0 {
+					fetch(t.code.base, 64*g)
 				}
 				w := YMM()
-				VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, w)
+				VMOVDQU(t.code.at(t.p, 64*g+32*h), w)
 				for r := range t.R {
 					a := YMM()
 					VPBROADCASTD(t.q.at(r, 4*g), a)
@@ -332,7 +345,7 @@ func (t *superTile) dotsOfBytes(halves []int) {
 func (t *superTile) addScaled(halves []int) {
 	for i, h := range halves {
 		d := YMM()
-		VCVTPH2PS(Mem{Base: t.scale, Disp: 16 * h}, d)
+		VCVTPH2PS(t.scale.at(t.p, 16*h), d)
 		for r := range t.R {
 			t.addTerm(r, i, d, t.dot[r][i])
 		}
@@ -343,7 +356,7 @@ func (t *superTile) addScaled(halves []int) {
 func (t *superTile) addMins(halves []int) {
 	for i, h := range halves {
 		m, f := YMM(), t.factors(1, h, false)
-		VCVTPH2PS(Mem{Base: t.scale, Disp: 32 + 16*h}, m)
+		VCVTPH2PS(t.scale.at(t.p, 32+16*h), m)
 		for r := range t.R {
 			sum := YMM()
 			VPBROADCASTD(t.meta.at(r, 4), sum)

@@ -11,71 +11,97 @@ import (
 // A word of the codes is 256*w1 + w0, w0 unsigned, since even codes lie 128 up. So word*a0 + (word>>8)*(a1-256*a0) = w0*a0 + w1*a1: two multiplications and
 // one shift, the shift shared by all rows, and no sign to move. What the 128 add stands beside the activations, with its sign turned, and starts the sums.
 type wideTile struct {
-	R              int
-	out, a, meta   rows
-	code, scale, n GPVirtual
-	acc, dot       [][2]VecVirtual // [row][half]: f32 sums; integer sums of the block
+	R, P         int
+	out          []rows // of each panel
+	a, meta      rows
+	code, scales rows // by panel
+	n            GPVirtual
+	ask          *asker
+	acc          [][][2]VecVirtual // [panel][row][half]: f32 sums
+	dot          [][2]VecVirtual   // [row][half]: integer sums of a block
 }
 
-// mulWide multiplies R rows, 1 to 3, by panels of layout Q8. Three rows take all 16 registers.
-func mulWide(R int) {
-	fn(label("mulQ8x", R), label("multiplies ", R, " quantised rows by panels of layout Q8."),
-		"func(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int)")
-	t := &wideTile{R: R, code: arg("code"), scale: arg("scales"), n: GP64()}
+// wideShapes are the tiles of layout Q8: rows by runs of panels.
+var wideShapes = [][2]int{{1, 1}, {1, 3}, {2, 1}, {2, 2}, {3, 1}}
+
+// mulWide multiplies R rows by P panels of layout Q8 at a time, groups times. Three rows by one panel take all 16 registers.
+func mulWide(R, P int) {
+	asks := R > 1 && P == 1
+	fn(label("mulQ8x", R, "p", P), label("multiplies ", R, " quantised rows by ", P, " runs of panels of layout Q8."),
+		label("func(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int", nextArg(asks), apartArg(P), ")"))
+	t := &wideTile{R: R, P: P, n: GP64(), ask: newAsker(asks, 1, 32)}
 	dst, ldd, blocks := arg("dst"), arg("ldd"), arg("blocks")
 	SHLQ(U8(2), ldd)
-	t.out = newRows(dst, ldd, R)
+	t.out = outRuns(dst, ldd, R, P)
+	t.code, t.scales = runs("code", 512, P), runs("scales", 32, P)
 	as, ms := GP64(), GP64()
 	MOVQ(blocks, as)
 	SHLQ(U8(6), as)
 	MOVQ(blocks, ms)
 	SHLQ(U8(3), ms)
 	t.a, t.meta = newRows(arg("wide"), as, R), newRows(arg("meta"), ms, R)
-	for range R {
-		t.acc, t.dot = append(t.acc, [2]VecVirtual{YMM(), YMM()}), append(t.dot, [2]VecVirtual{YMM(), YMM()})
-	}
-	Label("panel")
-	for r := range R {
-		for _, a := range t.acc[r] {
-			VXORPS(a, a, a)
+	t.acc = make([][][2]VecVirtual, P)
+	for p := range P {
+		for range R {
+			t.acc[p] = append(t.acc[p], [2]VecVirtual{YMM(), YMM()})
 		}
 	}
+	for range R {
+		t.dot = append(t.dot, [2]VecVirtual{YMM(), YMM()})
+	}
+	Label("panel")
+	t.each(func(acc VecVirtual, _ Mem) { VXORPS(acc, acc, acc) })
 	MOVQ(blocks, t.n)
 	Label("block")
-	t.dots()
-	t.addScaled()
-	ADDQ(U32(512), t.code)
-	ADDQ(U8(32), t.scale)
+	t.ask.visit("block")
+	for p := range P {
+		t.dots(p)
+		t.addScaled(p)
+	}
+	t.code.advance(U32(512))
+	t.scales.advance(U32(32))
 	t.a.advance(U8(64))
 	t.meta.advance(U8(8))
 	DECQ(t.n)
 	JNE(LabelRef("block"))
 	t.a.retreat(as)
 	t.meta.retreat(ms)
-	for r := range R {
-		for h, a := range t.acc[r] {
-			VMOVUPS(a, t.out.at(r, 32*h))
-		}
+	t.each(func(acc VecVirtual, out Mem) { VMOVUPS(acc, out) })
+	for _, out := range t.out {
+		out.advance(U32(64))
 	}
-	t.out.advance(U32(64))
 	panels := argMem("panels")
 	DECQ(panels)
 	JNE(LabelRef("panel"))
+	t.ask.done()
 	ret()
 }
 
-func (t *wideTile) dots() {
+// each visits all sums and where they go.
+func (t *wideTile) each(do func(acc VecVirtual, out Mem)) {
+	for p, rows := range t.acc {
+		for r, acc := range rows {
+			for h, a := range acc {
+				do(a, t.out[p].at(r, 32*h))
+			}
+		}
+	}
+}
+
+func (t *wideTile) dots(p int) {
 	for r := range t.R {
 		for _, d := range t.dot[r] {
 			VPBROADCASTD(t.meta.at(r, 4), d)
 		}
 	}
 	for g := range 8 {
-		fetch(t.code, 64*g)
+		if t.R == 1 && t.P == 1 {
+			fetch(t.code.base, 64*g)
+		}
 		var w [2]VecVirtual
 		for h := range w {
 			w[h] = YMM()
-			VMOVDQU(Mem{Base: t.code, Disp: 64*g + 32*h}, w[h])
+			VMOVDQU(t.code.at(p, 64*g+32*h), w[h])
 		}
 		t.step(w, 4*g)
 		for h := range w {
@@ -98,17 +124,17 @@ func (t *wideTile) step(w [2]VecVirtual, at int) {
 }
 
 // addScaled: acc += dot*(ws*as), each step rounded.
-func (t *wideTile) addScaled() {
+func (t *wideTile) addScaled(p int) {
 	for h := range 2 {
 		ws := YMM()
-		VCVTPH2PS(Mem{Base: t.scale, Disp: 16 * h}, ws)
+		VCVTPH2PS(t.scales.at(p, 16*h), ws)
 		for r := range t.R {
-			s, d := YMM(), t.dot[r][h]
+			s, d, acc := YMM(), t.dot[r][h], t.acc[p][r][h]
 			VBROADCASTSS(t.meta.at(r, 0), s)
 			VMULPS(s, ws, s)
 			VCVTDQ2PS(d, d)
 			VMULPS(s, d, s)
-			VADDPS(s, t.acc[r][h], t.acc[r][h])
+			VADDPS(s, acc, acc)
 		}
 	}
 }
