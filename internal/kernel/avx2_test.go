@@ -361,20 +361,37 @@ var (
 )
 
 // TestAssemblyLint reads the generated files: in a function that uses upper halves, every RET follows a VZEROUPPER and no legacy SSE instruction occurs (each
-// would cost hundreds of cycles), and nothing needs more than AVX2's 16 registers.
+// would cost hundreds of cycles), and outside the kernels of AVX-512 nothing needs more than AVX2's 16 registers.
 func TestAssemblyLint(t *testing.T) {
-	var b []byte
-	for _, file := range []string{"avx2_amd64.s", "train_amd64.s"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+	wide := assembly(t, "vnni_amd64.s")
+	functions := append(assembly(t, "avx2_amd64.s"), assembly(t, "train_amd64.s")...)
+	if len(functions) < 50 || len(wide) != 2*vnniTileRows {
+		t.Fatalf("%d functions found and %d of AVX-512, want them all", len(functions), len(wide))
+	}
+	lintFunctions(t, functions, highReg)
+	lintFunctions(t, wide, regexp.MustCompile(`^$`))
+	for _, bad := range []string{"MOVSS X1, X2", "ADDPS (AX), X3", "MOVQ AX, X0", "PXOR X1, X1"} {
+		if !legacySSE.MatchString(bad) {
+			t.Errorf("the lint does not see %q", bad)
 		}
-		b = append(b, text...)
 	}
-	functions := strings.Split(string(b), "\nTEXT ")[1:]
-	if len(functions) < 50 {
-		t.Fatalf("%d functions found, want them all", len(functions))
+	if !highReg.MatchString("VADDPS Y1, Y16, Y2") || legacySSE.MatchString("MOVQ AX, (BX)") || legacySSE.MatchString("VADDPS X1, X2, X3") {
+		t.Error("the lint's own patterns are wrong")
 	}
+}
+
+// assembly gives the functions of a generated file.
+func assembly(t *testing.T, file string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(text), "\nTEXT ")[1:]
+}
+
+func lintFunctions(t *testing.T, functions []string, beyond *regexp.Regexp) {
+	t.Helper()
 	rets := 0
 	for _, f := range functions {
 		name, _, _ := strings.Cut(f, "(")
@@ -386,28 +403,20 @@ func TestAssemblyLint(t *testing.T) {
 			}
 			if line == "RET" {
 				rets++
-				if last != "VZEROUPPER" && strings.Contains(f, "Y") {
+				if last != "VZEROUPPER" && strings.ContainsAny(f, "YZ") {
 					t.Errorf("%s: RET after %q, want VZEROUPPER", name, last)
 				}
 			}
 			if legacySSE.MatchString(line) {
 				t.Errorf("%s: legacy SSE: %s", name, line)
 			}
-			if highReg.MatchString(line) {
-				t.Errorf("%s: a register beyond AVX2: %s", name, line)
+			if beyond.MatchString(line) {
+				t.Errorf("%s: a register beyond its set: %s", name, line)
 			}
 			last = line
 		}
 	}
 	if rets < len(functions) {
 		t.Errorf("%d functions but %d returns", len(functions), rets)
-	}
-	for _, bad := range []string{"MOVSS X1, X2", "ADDPS (AX), X3", "MOVQ AX, X0", "PXOR X1, X1"} {
-		if !legacySSE.MatchString(bad) {
-			t.Errorf("the lint does not see %q", bad)
-		}
-	}
-	if !highReg.MatchString("VADDPS Y1, Y16, Y2") || legacySSE.MatchString("MOVQ AX, (BX)") || legacySSE.MatchString("VADDPS X1, X2, X3") {
-		t.Error("the lint's own patterns are wrong")
 	}
 }

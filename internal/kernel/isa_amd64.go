@@ -13,9 +13,13 @@ import (
 // arguments: tables would push every local array to the heap.
 var useAVX2 = os.Getenv("TINYLOOP_ISA") != "generic" && cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
 
-// ISA names the instruction set of the kernels in use: "avx2", or "generic" where the processor lacks it or TINYLOOP_ISA=generic asks for it.
+// ISA names the instruction set of the kernels in use: "avx512vnni" where the products of whole bytes and nibbles take it and the rest AVX2, "avx2", or
+// "generic". TINYLOOP_ISA=avx2 or generic keeps to that; without the instructions a name changes nothing.
 func ISA() string {
-	if useAVX2 {
+	switch {
+	case useVNNI:
+		return "avx512vnni"
+	case useAVX2:
 		return "avx2"
 	}
 	return "generic"
@@ -160,6 +164,10 @@ const rowBlockBytes = 256 << 10
 func mulQuant(dst []float32, ldd int, a *quantRows, r0, r1 int, w *Matrix, p0, p1 int) {
 	if !useAVX2 {
 		mulQuantGeneric(dst, ldd, a, r0, r1, w, p0, p1)
+		return
+	}
+	if w.onVNNI() {
+		mulVNNI(dst, ldd, a, r0, r1, w, p0, p1)
 		return
 	}
 	block := max(4*quantTileRows, rowBlockBytes/(a.blocks*rowBytes(w.lay)))

@@ -8,18 +8,17 @@ import (
 
 // This file is about getting weights from memory at its own pace.
 //
-// One row reads several runs of panels side by side, each run from its beginning to its end: the processor's own prefetchers follow every run, and three of them
-// bring a fifth to two fifths more than one does, with or without asking (docs/LOG.md). Everything else reads one panel after the other and asks for what lies a fixed distance ahead of
-// its reading, since those prefetchers stop at pages and fall behind as soon as a line is read for several rows; that also brings back into the first cache what another
-// tile has left in the second. Any distance from 2 to 128 KiB serves; weights beyond the end may be asked for.
-const ahead = 4 << 10
+// Kernels of one row read several runs of panels side by side, each run from its beginning to its end: the processor's own prefetchers follow every run, and two
+// or three of them bring more than one does, with or without asking (docs/LOG.md). Panels left over are taken one by one, and asked for a fixed distance ahead: 1 to 2 KiB
+// serve best, multiples of 4 KiB worst. Weights beyond the end may be asked for.
+const ahead = 1 << 10
 
 // fetch asks for the line that lies ahead of a place of the weights.
 func fetch(base Register, disp int) { PREFETCHT0(Mem{Base: base, Disp: disp + ahead}) }
 
-// asker is how a kernel of several rows asks for other weights beside: on every so many visits for the next eight lines of a stream, and for the line of what stands
-// beside them. Where from and how often says the caller (type prefetch of the kernels), and what one call has left the next one goes on with, so that all tiles
-// of the same weights share the asking for the weights after them.
+// asker is how a kernel of several rows asks for weights: on every so many visits for the next eight lines of a stream, and for the line of what stands beside
+// them. Where to and how often says the caller (type prefetch of the kernels), and what one call has left the next one goes on with, so that all tiles of
+// the same weights share the asking for the weights after them.
 type asker struct {
 	left GPVirtual // visits
 	side int       // bytes that stand beside eight lines in each stream of the sides

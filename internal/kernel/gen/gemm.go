@@ -9,15 +9,17 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// otherSet writes the kernels of training where -set train asks for them, or those of arm64 for -set neon, and says whether it did: they live in files of their own.
+// otherSet writes the kernels of training where -set train asks for them, those of arm64 for -set neon, those of AVX-512 for -set vnni, and says whether it did: they live in files of their own.
 func otherSet() bool {
-	set := flag.String("set", "inference", "kernels to write: inference, train or neon")
+	set := flag.String("set", "inference", "kernels to write: inference, train, neon or vnni")
 	flag.Parse()
 	switch *set {
 	case "neon":
 		if err := neonSet(flag.Arg(0)); err != nil {
 			log.Fatal(err)
 		}
+	case "vnni":
+		vnniSet()
 	case "train":
 		trainSet()
 	default:

@@ -385,7 +385,6 @@ func (t *quantTile) runInMemory() {
 // dotsInMemory is dotsOfNibbles for both halves of a panel, without constants in registers.
 func (t *quantTile) dotsInMemory() {
 	for g := range 4 {
-		fetch(t.code.base, 64*g)
 		var part [2][2]VecVirtual // [low, high][half]
 		for h := range 2 {
 			lo, hi := YMM(), YMM()
@@ -553,7 +552,7 @@ func (t *quantTile) dotsOfBytes(halves []int) {
 		for part := range 2 {
 			sum := make([]VecVirtual, t.R)
 			for g := 4 * part; g < 4*part+4; g++ {
-				if t.P == 1 && h == 0 {
+				if t.R == 1 && t.P == 1 && h == 0 {
 					fetch(t.code.base, 64*g)
 				}
 				w := YMM()
@@ -585,7 +584,7 @@ func (t *quantTile) dotsOfBytes(halves []int) {
 // dotsOfNibbles: sums of 16 products of codes up to 15 fit 16 bits, so that the lanes are widened once a block.
 func (t *quantTile) dotsOfNibbles(halves []int) {
 	for g := range 4 {
-		if t.P == 1 && halves[0] == 0 {
+		if t.R == 1 && t.P == 1 {
 			fetch(t.code.base, 64*g)
 		}
 		for i, h := range halves {

@@ -264,7 +264,7 @@ func spread(half int, high, twice bool) Mem {
 // dotsOfNibbles: sums of 16 products of codes up to 15 fit 16 bits; the factor joins as the lanes are widened, once a block.
 func (t *superTile) dotsOfNibbles(halves []int) {
 	for g := range 4 {
-		if t.P == 1 && halves[0] == 0 {
+		if t.R == 1 && t.P == 1 {
 			fetch(t.code.base, 64*g)
 		}
 		for i, h := range halves {
@@ -303,7 +303,7 @@ func (t *superTile) dotsOfBytes(halves []int) {
 		for part := range 2 {
 			sum := make([]VecVirtual, t.R)
 			for g := 4 * part; g < 4*part+4; g++ {
-				if t.P == 1 && h == 0 {
+				if t.R == 1 && t.P == 1 && h == 0 {
 					fetch(t.code.base, 64*g)
 				}
 				w := YMM()

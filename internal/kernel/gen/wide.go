@@ -95,7 +95,7 @@ func (t *wideTile) dots(p int) {
 		}
 	}
 	for g := range 8 {
-		if t.P == 1 {
+		if t.R == 1 && t.P == 1 {
 			fetch(t.code.base, 64*g)
 		}
 		var w [2]VecVirtual
