@@ -19,8 +19,15 @@ func (s *Scratch) Enter(rows []Row) {
 	if s.rope != nil {
 		s.rope.Reserve(last)
 	}
-	s.pool.RunMost(s.enterF, s.crew(s.layerWork()))
+	crew := s.crew(s.layerWork())
+	if crew > 1 && s.layerWork()*s.m.Spec.Prelude <= soonDone && s.pool.Rouse() {
+		crew = 1 // the others are awake for the Turn
+	}
+	s.pool.RunMost(s.enterF, crew)
 }
+
+// soonDone is how many products one worker has made before another is awake: some 100 µs.
+const soonDone = 6 << 20
 
 // Turn implements Runner.
 func (s *Scratch) Turn(rows []Row) {

@@ -145,6 +145,19 @@ func (p *Pool) start(f func(w *Worker), n int) {
 	}
 }
 
+// Rouse wakes the workers that sleep, for a Run that comes soon, and says whether there were any. It does not wait for them: waking a thread takes as long as a little work, which
+// worker 0 can do alone meanwhile. Like Run it is for the owner only.
+func (p *Pool) Rouse() bool {
+	slept := false
+	for i := range p.workers[1:] {
+		if w := &p.workers[i+1]; w.parked.CompareAndSwap(true, false) {
+			slept = true
+			w.wake <- struct{}{}
+		}
+	}
+	return slept
+}
+
 // repair makes the pool usable after a panic, when all workers have finished, and gives what the first of them panicked with.
 func (p *Pool) repair() *Panic {
 	var first *Panic
@@ -178,8 +191,17 @@ func (w *Worker) loop() {
 	}
 }
 
-// await returns the number of the next Run of this worker, after Run number last: it polls for some 50 to 100 µs, then parks.
+// await returns the number of the next Run of this worker, after Run number last: it polls for some 50 to 100 µs, then parks. Who is roused polls again.
 func (w *Worker) await(last uint32) uint32 {
+	for {
+		if gen := w.watch(last); gen != last {
+			return gen
+		}
+	}
+}
+
+// watch is one round of await: it returns last if the worker was roused.
+func (w *Worker) watch(last uint32) uint32 {
 	s, polls := w.spinner(), idlePolls
 	if s.yield {
 		polls = yieldPolls

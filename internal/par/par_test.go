@@ -87,6 +87,33 @@ func TestParking(t *testing.T) {
 	}
 }
 
+// TestRouse wakes sleeping workers without a Run: they take the next one, soon or late, and fall asleep again.
+func TestRouse(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	var ran atomic.Int64
+	f := func(w *Worker) { ran.Add(1) }
+	roused := 0
+	for i := range 60 {
+		if p.Rouse() {
+			roused++
+		}
+		if i%3 == 0 {
+			time.Sleep(time.Duration(i%5) * time.Millisecond) // some are roused for nothing
+		}
+		p.Run(f)
+		if i%2 == 0 {
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	if n := ran.Load(); n < 60 || n > 180 {
+		t.Errorf("%d calls in 60 runs of at most 3 workers", n)
+	}
+	if roused == 0 {
+		t.Error("nobody ever slept")
+	}
+}
+
 func TestIDs(t *testing.T) {
 	p := New(3)
 	defer p.Close()
