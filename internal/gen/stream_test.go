@@ -287,6 +287,53 @@ func TestStats(t *testing.T) {
 	}
 }
 
+// One reader takes from streams that share a channel as they come, and the end of each comes with its last event once nothing is left.
+func TestTake(t *testing.T) {
+	ready := make(chan struct{}, 1)
+	var streams []*Stream
+	for range 3 {
+		g, _ := says(t, "one", "two", "<|im_end|>")
+		r := hi()
+		r.Ready = ready
+		s, err := g.Generate(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, s)
+	}
+	text, ends := make([]string, len(streams)), make([]int, len(streams))
+	for open := len(streams); open > 0; {
+		select {
+		case <-ready:
+		case <-t.Context().Done():
+			t.Fatalf("nobody says that there is more: %q", text)
+		}
+		for i, s := range streams {
+			es, err := s.Take(nil)
+			for _, e := range es {
+				text[i] += e.Text
+			}
+			if err == io.EOF && ends[i] == 0 {
+				open--
+			}
+			if err != nil {
+				ends[i]++
+			}
+			if ends[i] > 1 && len(es) > 0 {
+				t.Errorf("%d events behind the end", len(es))
+			}
+		}
+	}
+	for i := range streams {
+		if text[i] != "onetwo" {
+			t.Errorf("stream %d says %q", i, text[i])
+		}
+		if es, err := streams[i].Take(nil); len(es) > 0 || err != io.EOF {
+			t.Errorf("after the end: %v %v", es, err)
+		}
+	}
+}
+
 // one feeds a stream by hand: the engine's side of n tokens, and the reader's.
 func pump(t testing.TB, r *Request) (token func(), reader func()) {
 	g, _ := says(t, " the", "<|im_end|>")
