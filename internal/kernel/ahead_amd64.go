@@ -18,29 +18,16 @@ const (
 	askBytes = 8 * lineBytes // of the main stream, at a time
 	never    = 1 << 62       // visits
 
-	// nearAhead is how far ahead of its reading a tile asks that takes its panels alone and once. Any distance from 2 to 128 KiB serves.
-	nearAhead = 4 << 10
+	nearAhead = 2 << 10 // how far ahead of its reading a tile of halves asks that takes its panels alone
 )
 
 // tiling is how the rows of a call are cut: how many tiles, and how many visits they make together for askBytes of the main stream.
 type tiling struct{ tiles, visits int }
 
-// aim sets what the tiles over panels [p, p+n) of [0, end) ask for: the panels that follow, or, where one tile takes all rows, what lies a distance ahead. main is
-// where panel p begins, of so many bytes, and once the visits of a kernel that reads it in one pass.
-func (a *prefetch) aim(t tiling, main unsafe.Pointer, panel, n int, last bool, once int) (off int) {
+// aim sets what the tiles over n panels ask for: what lies so many bytes behind the beginning of the first, which is at main.
+func (a *prefetch) aim(t tiling, main unsafe.Pointer, off int) {
 	a.left, a.every = t.visits, t.visits
-	switch {
-	case t.tiles > 1 && last:
-		a.left = never
-	case t.tiles > 1:
-		off = n * panel
-	case t.visits == once:
-		off = nearAhead
-	default:
-		off = panel
-	}
 	a.main = uintptr(main) + uintptr(off)
-	return off
 }
 
 func (w *plainPanels) tiling(rows int) tiling {
@@ -71,19 +58,18 @@ func (m *Matrix) quantVisits(rows int) int {
 	return 2 * v
 }
 
-// aimQuant is aim for panels [p, p+n) of [0, end).
+// aimQuant is aim for panels [p, p+n) of [0, end): the panels that follow. A tile that takes all rows asks for its own weights as it reads them.
 func (m *Matrix) aimQuant(a *prefetch, t tiling, blocks, p, n, end int) {
-	first, once, side := p*blocks, 1, qk
-	if m.nibbles() {
-		once, side = 2, 2*qk
+	a.left = never
+	if t.tiles == 1 || p+n == end || !m.far {
+		return
 	}
-	panel := blocks * 4 * m.wordsPerBlock()
-	off := a.aim(t, unsafe.Pointer(&m.code[p*panel]), panel, n, p+n == end, once)
-	beside := uintptr(off / askBytes * side)
-	switch {
-	case m.inSupers():
+	panel, first := blocks*4*m.wordsPerBlock(), p*blocks
+	a.aim(t, unsafe.Pointer(&m.code[p*panel]), n*panel)
+	beside := uintptr(n * blocks * qk)
+	if m.inSupers() {
 		a.sides[0] = uintptr(unsafe.Pointer(&m.steps[2*first*Panel])) + beside
-	default:
+	} else {
 		a.sides[0] = uintptr(unsafe.Pointer(&m.scales[first*Panel])) + beside
 	}
 	if m.hasMin() {
@@ -100,12 +86,25 @@ func (w *plainPanels) visits() int {
 	return 4
 }
 
-// aim is prefetch.aim for panels [p, p+n).
+// aim is prefetch.aim for panels [p, p+n): the panels that follow, or, where one tile takes all rows, what it comes to soon.
 func (w *plainPanels) aim(a *prefetch, t tiling, p, n int) {
-	at, last := p*w.k*Panel, p+n == w.panels
+	at, bytes := p*w.k*Panel, 2
 	if w.lay == layF32 {
-		a.aim(t, unsafe.Pointer(&w.f32[at]), 4*w.k*Panel, n, last, 1)
+		bytes = 4
+	}
+	off := n * w.k * Panel * bytes
+	switch {
+	case t.tiles > 1 && p+n == w.panels || !w.far:
+		a.left = never
+		return
+	case t.tiles == 1 && w.lay == layF32:
+		off = w.k * Panel * bytes // it goes over a panel several times
+	case t.tiles == 1:
+		off = nearAhead
+	}
+	if w.lay == layF32 {
+		a.aim(t, unsafe.Pointer(&w.f32[at]), off)
 	} else {
-		a.aim(t, unsafe.Pointer(&w.half[at]), 2*w.k*Panel, n, last, 4)
+		a.aim(t, unsafe.Pointer(&w.half[at]), off)
 	}
 }

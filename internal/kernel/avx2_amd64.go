@@ -119,10 +119,10 @@ func mulBF16x6p1(dst *float32, ldd int, x *float32, ldx int, w *uint16, k int, g
 //go:noescape
 func mulQ8x1p1(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int)
 
-// mulQ8x1p3 multiplies 1 quantised rows by 3 runs of panels of layout Q8.
+// mulQ8x1p4 multiplies 1 quantised rows by 4 runs of panels of layout Q8.
 //
 //go:noescape
-func mulQ8x1p3(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int, apart int)
+func mulQ8x1p4(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int, apart int)
 
 // mulQ8x2p1 multiplies 2 quantised rows by 1 runs of panels of layout Q8.
 //
@@ -144,10 +144,10 @@ func mulQ8x3p1(dst *float32, ldd int, wide *int16, meta *float32, code *int8, sc
 //go:noescape
 func mulQ8Minx1p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
-// mulQ8Minx1p3 multiplies 1 quantised rows by 3 runs of panels of layout Q8Min.
+// mulQ8Minx1p4 multiplies 1 quantised rows by 4 runs of panels of layout Q8Min.
 //
 //go:noescape
-func mulQ8Minx1p3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, apart int)
+func mulQ8Minx1p4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, apart int)
 
 // mulQ8Minx2p1 multiplies 2 quantised rows by 1 runs of panels of layout Q8Min.
 //
@@ -169,10 +169,10 @@ func mulQ8Minx4p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, sca
 //go:noescape
 func mulQ4x1p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
-// mulQ4x1p3 multiplies 1 quantised rows by 3 runs of panels of layout Q4.
+// mulQ4x1p4 multiplies 1 quantised rows by 4 runs of panels of layout Q4.
 //
 //go:noescape
-func mulQ4x1p3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, apart int)
+func mulQ4x1p4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, apart int)
 
 // mulQ4x2p1 multiplies 2 quantised rows by 1 runs of panels of layout Q4.
 //
@@ -194,10 +194,10 @@ func mulQ4x4p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales
 //go:noescape
 func mulQ4Minx1p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int)
 
-// mulQ4Minx1p3 multiplies 1 quantised rows by 3 runs of panels of layout Q4Min.
+// mulQ4Minx1p4 multiplies 1 quantised rows by 4 runs of panels of layout Q4Min.
 //
 //go:noescape
-func mulQ4Minx1p3(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, apart int)
+func mulQ4Minx1p4(dst *float32, ldd int, q *int8, meta *float32, code *int8, scales *uint16, mins *uint16, blocks int, panels int, apart int)
 
 // mulQ4Minx2p1 multiplies 2 quantised rows by 1 runs of panels of layout Q4Min.
 //
@@ -219,10 +219,10 @@ func mulQ4Minx4p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, sca
 //go:noescape
 func mulK4x1p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
 
-// mulK4x1p3 multiplies 1 quantised rows by 3 runs of panels of layout K4.
+// mulK4x1p4 multiplies 1 quantised rows by 4 runs of panels of layout K4.
 //
 //go:noescape
-func mulK4x1p3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, apart int)
+func mulK4x1p4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, apart int)
 
 // mulK4x2p1 multiplies 2 quantised rows by 1 runs of panels of layout K4.
 //
@@ -244,10 +244,10 @@ func mulK4x4p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps 
 //go:noescape
 func mulK8x1p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
 
-// mulK8x1p3 multiplies 1 quantised rows by 3 runs of panels of layout K8.
+// mulK8x1p4 multiplies 1 quantised rows by 4 runs of panels of layout K8.
 //
 //go:noescape
-func mulK8x1p3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, apart int)
+func mulK8x1p4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, apart int)
 
 // mulK8x2p1 multiplies 2 quantised rows by 1 runs of panels of layout K8.
 //
@@ -269,10 +269,10 @@ func mulK8x4p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps 
 //go:noescape
 func mulK6x1p1(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int)
 
-// mulK6x1p3 multiplies 1 quantised rows by 3 runs of panels of layout K6.
+// mulK6x1p4 multiplies 1 quantised rows by 4 runs of panels of layout K6.
 //
 //go:noescape
-func mulK6x1p3(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, apart int)
+func mulK6x1p4(dst *float32, ldd int, q *int8, meta *float32, code *int8, steps *int8, scales *uint16, blocks int, panels int, apart int)
 
 // mulK6x2p1 multiplies 2 quantised rows by 1 runs of panels of layout K6.
 //

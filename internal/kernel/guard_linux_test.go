@@ -84,6 +84,7 @@ func fencedProduct(t *testing.T, r *rand.Rand, f Type, n, k, rows int, atEnd boo
 	move(t, &m.mins, atEnd)
 	move(t, &m.steps, atEnd)
 	m.Fill(0, src)
+	m.far = true
 	in.Prepare(m, 0, rows)
 	dst := floats(rows * n)
 	MatMul(dst, n, in, rows, m, 0, m.Panels())

@@ -210,17 +210,19 @@ func mulQuantBlock(dst []float32, ldd int, a *quantRows, r0, r1 int, w *Matrix, 
 	}
 }
 
-// In place of the number of rows these name kernels that read several runs of panels side by side: one row by three, two by two.
+// In place of the number of rows these name kernels that read several runs of panels side by side: one row by four, two by two.
 const (
 	oneByRuns = 5
 	twoByRuns = 6
 )
 
-// runs gives the kernel that takes so few rows by several runs of panels, and how many, 0 for none.
+// runs gives the kernel that takes so few rows by several runs of panels, and how many, 0 for none. Weights in a cache gain nothing by it.
 func (m *Matrix) runs(rows int) (kind, runs int) {
 	switch {
+	case !m.far:
+		return 0, 0
 	case rows == 1:
-		return oneByRuns, 3
+		return oneByRuns, 4
 	case rows == 2 && m.lay == layQ8:
 		return twoByRuns, 2
 	}
@@ -276,7 +278,7 @@ func tileWide(d *float32, ldd int, a *int16, m *float32, c *int8, s *uint16, b, 
 	case 3:
 		mulQ8x3p1(d, ldd, a, m, c, s, b, n, next)
 	case oneByRuns:
-		mulQ8x1p3(d, ldd, a, m, c, s, b, n, n)
+		mulQ8x1p4(d, ldd, a, m, c, s, b, n, n)
 	case twoByRuns:
 		mulQ8x2p2(d, ldd, a, m, c, s, b, n, n)
 	}
@@ -299,7 +301,7 @@ func tileBlocks(d *float32, ldd int, q *int8, m *float32, c *int8, w *Matrix, fi
 	case int(layQ8Min)*8 + 4:
 		mulQ8Minx4p1(d, ldd, q, m, c, s, min, b, n, next)
 	case int(layQ8Min)*8 + oneByRuns:
-		mulQ8Minx1p3(d, ldd, q, m, c, s, min, b, n, n)
+		mulQ8Minx1p4(d, ldd, q, m, c, s, min, b, n, n)
 	case int(layQ4)*8 + 1:
 		mulQ4x1p1(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ4)*8 + 2:
@@ -309,7 +311,7 @@ func tileBlocks(d *float32, ldd int, q *int8, m *float32, c *int8, w *Matrix, fi
 	case int(layQ4)*8 + 4:
 		mulQ4x4p1(d, ldd, q, m, c, s, min, b, n, next)
 	case int(layQ4)*8 + oneByRuns:
-		mulQ4x1p3(d, ldd, q, m, c, s, min, b, n, n)
+		mulQ4x1p4(d, ldd, q, m, c, s, min, b, n, n)
 	case int(layQ4Min)*8 + 1:
 		mulQ4Minx1p1(d, ldd, q, m, c, s, min, b, n)
 	case int(layQ4Min)*8 + 2:
@@ -319,7 +321,7 @@ func tileBlocks(d *float32, ldd int, q *int8, m *float32, c *int8, w *Matrix, fi
 	case int(layQ4Min)*8 + 4:
 		mulQ4Minx4p1(d, ldd, q, m, c, s, min, b, n, next)
 	case int(layQ4Min)*8 + oneByRuns:
-		mulQ4Minx1p3(d, ldd, q, m, c, s, min, b, n, n)
+		mulQ4Minx1p4(d, ldd, q, m, c, s, min, b, n, n)
 	}
 }
 
@@ -367,7 +369,7 @@ func tileSuper(d *float32, ldd int, q *int8, m *float32, c, f *int8, s *uint16, 
 	case int(layK4)*8 + 4:
 		mulK4x4p1(d, ldd, q, m, c, f, s, b, n, next)
 	case int(layK4)*8 + oneByRuns:
-		mulK4x1p3(d, ldd, q, m, c, f, s, b, n, n)
+		mulK4x1p4(d, ldd, q, m, c, f, s, b, n, n)
 	case int(layK8)*8 + 1:
 		mulK8x1p1(d, ldd, q, m, c, f, s, b, n)
 	case int(layK8)*8 + 2:
@@ -377,7 +379,7 @@ func tileSuper(d *float32, ldd int, q *int8, m *float32, c, f *int8, s *uint16, 
 	case int(layK8)*8 + 4:
 		mulK8x4p1(d, ldd, q, m, c, f, s, b, n, next)
 	case int(layK8)*8 + oneByRuns:
-		mulK8x1p3(d, ldd, q, m, c, f, s, b, n, n)
+		mulK8x1p4(d, ldd, q, m, c, f, s, b, n, n)
 	case int(layK6)*8 + 1:
 		mulK6x1p1(d, ldd, q, m, c, f, s, b, n)
 	case int(layK6)*8 + 2:
@@ -387,7 +389,7 @@ func tileSuper(d *float32, ldd int, q *int8, m *float32, c, f *int8, s *uint16, 
 	case int(layK6)*8 + 4:
 		mulK6x4p1(d, ldd, q, m, c, f, s, b, n, next)
 	case int(layK6)*8 + oneByRuns:
-		mulK6x1p3(d, ldd, q, m, c, f, s, b, n, n)
+		mulK6x1p4(d, ldd, q, m, c, f, s, b, n, n)
 	}
 }
 

@@ -56,10 +56,11 @@ type plainPanels struct {
 	f32       []float32
 	half      []uint16
 	k, panels int
+	far       bool
 }
 
 func (m *Matrix) plainPanels(p0, p1 int) plainPanels {
-	w := plainPanels{lay: m.lay, k: m.K, panels: p1 - p0}
+	w := plainPanels{lay: m.lay, k: m.K, panels: p1 - p0, far: m.far}
 	if m.lay == layF32 {
 		w.f32 = m.f32[p0*m.K*Panel : p1*m.K*Panel]
 	} else {

@@ -83,16 +83,21 @@ type Matrix struct {
 
 	mem  []byte  // the streams one after the other, each at a multiple of 64 bytes: codes, steps, scales, mins
 	home *region // what mem is a part of
+	far  bool    // no cache holds the region: products read from memory
 }
 
 // region is memory of several matrices. It goes back when the last of them is freed.
 type region struct {
-	left atomic.Int32
-	free func()
+	left  atomic.Int32
+	bytes int
+	free  func()
 }
 
-func newRegion(matrices int, free func()) *region {
-	r := &region{free: free}
+// cacheBytes is the most that stays in the last cache of common processors while other things pass through it.
+const cacheBytes = 12 << 20
+
+func newRegion(matrices, bytes int, free func()) *region {
+	r := &region{bytes: bytes, free: free}
 	r.left.Store(int32(matrices))
 	return r
 }
@@ -175,7 +180,7 @@ func NewMatrices(shapes []Shape) ([]*Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, home := 0, newRegion(len(out), mem.free)
+	at, home := 0, newRegion(len(out), size, mem.free)
 	for _, m := range out {
 		n := m.size()
 		m.place(mem.mem[at:at+n:at+n], home)
@@ -186,7 +191,7 @@ func NewMatrices(shapes []Shape) ([]*Matrix, error) {
 
 // place lays the streams of the matrix into mem, m.size() bytes.
 func (m *Matrix) place(mem []byte, home *region) {
-	m.mem, m.home = mem, home
+	m.mem, m.home, m.far = mem, home, home.bytes > cacheBytes
 	main, steps, scale, mins := m.sizes()
 	body := mem[:main]
 	switch m.lay {

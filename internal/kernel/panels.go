@@ -20,7 +20,7 @@ func ViewMatrices(shapes []Shape, mem [][]byte, free func()) ([]*Matrix, error) 
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, fault.New(fault.Unsupported, "layout", "matrices in panels are little-endian, and this machine is not")
 	}
-	out := make([]*Matrix, len(shapes))
+	out, size := make([]*Matrix, len(shapes)), 0
 	for i, s := range shapes {
 		if err := s.Check(); err != nil {
 			return nil, err
@@ -33,12 +33,13 @@ func ViewMatrices(shapes []Shape, mem [][]byte, free func()) ([]*Matrix, error) 
 			return nil, fault.New(fault.Invalid, "data", "a matrix in panels must start at a multiple of %d bytes, and does %d beyond one", lineBytes, at%lineBytes)
 		}
 		out[i] = m
+		size += m.size()
 	}
 	if len(out) == 0 {
 		free()
 		return out, nil
 	}
-	home := newRegion(len(out), free)
+	home := newRegion(len(out), size, free)
 	for i, m := range out {
 		m.place(mem[i], home)
 	}

@@ -8,17 +8,18 @@ import (
 
 // This file is about getting weights from memory at its own pace.
 //
-// Kernels of one row read several runs of panels side by side, each run from its beginning to its end: the processor's own prefetchers follow every run, and two
-// or three of them bring more than one does, with or without asking (docs/LOG.md). Panels left over are taken one by one, and asked for a fixed distance ahead: 1 to 2 KiB
-// serve best, multiples of 4 KiB worst. Weights beyond the end may be asked for.
-const ahead = 1 << 10
+// One row reads several runs of panels side by side, each run from its beginning to its end: the processor's own prefetchers follow every run, and four of them
+// bring a fifth to two fifths more than one does, with or without asking (docs/LOG.md). Everything else reads one panel after the other and asks for what lies a fixed distance ahead of
+// its reading, since those prefetchers stop at pages and fall behind as soon as a line is read for several rows; that also brings back into the first cache what another
+// tile has left in the second. Any distance from 2 to 128 KiB serves; weights beyond the end may be asked for.
+const ahead = 4 << 10
 
 // fetch asks for the line that lies ahead of a place of the weights.
 func fetch(base Register, disp int) { PREFETCHT0(Mem{Base: base, Disp: disp + ahead}) }
 
-// asker is how a kernel of several rows asks for weights: on every so many visits for the next eight lines of a stream, and for the line of what stands beside
-// them. Where to and how often says the caller (type prefetch of the kernels), and what one call has left the next one goes on with, so that all tiles of
-// the same weights share the asking for the weights after them.
+// asker is how a kernel of several rows asks for other weights beside: on every so many visits for the next eight lines of a stream, and for the line of what stands
+// beside them. Where from and how often says the caller (type prefetch of the kernels), and what one call has left the next one goes on with, so that all tiles
+// of the same weights share the asking for the weights after them.
 type asker struct {
 	left GPVirtual // visits
 	side int       // bytes that stand beside eight lines in each stream of the sides
@@ -106,7 +107,28 @@ func runs(name string, bytes, P int) rows {
 	return newRows(base, stride, P)
 }
 
-// outRuns addresses the results of R rows, ldd bytes apart, by P runs of panels.
+// blockRows addresses R rows of so many bytes a block.
+func blockRows(name string, bytes, R int) rows {
+	base := arg(name)
+	if R == 1 {
+		return rows{base: base, n: 1}
+	}
+	stride := GP64()
+	MOVQ(argMem("blocks"), stride)
+	IMUL3Q(U32(bytes), stride, stride)
+	return newRows(base, stride, R)
+}
+
+// restart goes back from behind the last block to the first.
+func (r rows) restart(name string) {
+	if r.n == 1 {
+		MOVQ(argMem(name), r.base)
+		return
+	}
+	r.retreat(r.stride)
+}
+
+// outRuns addresses the results of R rows, ldd bytes apart, by P runs of panels, by run.
 func outRuns(dst, ldd GPVirtual, R, P int) []rows {
 	if P == 1 {
 		return []rows{newRows(dst, ldd, R)}
@@ -114,6 +136,9 @@ func outRuns(dst, ldd GPVirtual, R, P int) []rows {
 	panels := GP64()
 	MOVQ(argMem("apart"), panels)
 	SHLQ(U8(6), panels)
+	if R == 1 {
+		return []rows{newRows(dst, panels, P)}
+	}
 	out := []rows{newRows(dst, ldd, R)}
 	for range P - 1 {
 		base := GP64()
@@ -121,4 +146,12 @@ func outRuns(dst, ldd GPVirtual, R, P int) []rows {
 		out = append(out, newRows(base, ldd, R))
 	}
 	return out
+}
+
+// outAt is the place of the results of row r and run p.
+func outAt(out []rows, p, r, disp int) Mem {
+	if p > 0 && len(out) == 1 {
+		return out[0].at(p, disp) // one row
+	}
+	return out[p].at(r, disp)
 }

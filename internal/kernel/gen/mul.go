@@ -297,7 +297,7 @@ type quantTile struct {
 }
 
 // quantShapes are the tiles of quantised weights: rows by runs of panels.
-var quantShapes = [][2]int{{1, 1}, {1, 3}, {2, 1}, {3, 1}, {4, 1}}
+var quantShapes = [][2]int{{1, 1}, {1, 4}, {2, 1}, {3, 1}, {4, 1}}
 
 // mulQuant multiplies R quantised rows by P runs of panels. Up to two rows take a panel at once; more take its halves one after the other, to stay within 16 registers, but for four rows and
 // nibbles, whose results stay in memory instead: so each activation is read once for both halves.
@@ -314,12 +314,7 @@ func mulQuant(f quantFormat, R, P int) {
 	dst, ldd := arg("dst"), arg("ldd")
 	SHLQ(U8(2), ldd)
 	t.out = outRuns(dst, ldd, R, P)
-	qs, ms := GP64(), GP64()
-	MOVQ(argMem("blocks"), qs)
-	MOVQ(qs, ms)
-	SHLQ(U8(5), qs)
-	SHLQ(U8(3), ms)
-	t.q, t.meta = newRows(arg("q"), qs, R), newRows(arg("meta"), ms, R)
+	t.q, t.meta = blockRows("q", 32, R), blockRows("meta", 8, R)
 	t.constants()
 	Label("panel")
 	switch {
@@ -358,8 +353,8 @@ func (t *quantTile) nextBlock(n GPVirtual, label string) {
 	t.meta.advance(U8(8))
 	DECQ(n)
 	JNE(LabelRef(label))
-	t.q.retreat(t.q.stride)
-	t.meta.retreat(t.meta.stride)
+	t.q.restart("q")
+	t.meta.restart("meta")
 }
 
 // runInMemory sums over all blocks of a panel of nibbles, with the results in their own place.
@@ -385,6 +380,7 @@ func (t *quantTile) runInMemory() {
 // dotsInMemory is dotsOfNibbles for both halves of a panel, without constants in registers.
 func (t *quantTile) dotsInMemory() {
 	for g := range 4 {
+		fetch(t.code.base, 64*g)
 		var part [2][2]VecVirtual // [low, high][half]
 		for h := range 2 {
 			lo, hi := YMM(), YMM()
@@ -540,7 +536,7 @@ func store(accs [][][]VecVirtual, out []rows, halves []int) {
 	for p, acc := range accs {
 		for r := range acc {
 			for i, h := range halves {
-				VMOVUPS(acc[r][i], out[p].at(r, 32*h))
+				VMOVUPS(acc[r][i], outAt(out, p, r, 32*h))
 			}
 		}
 	}
@@ -552,7 +548,7 @@ func (t *quantTile) dotsOfBytes(halves []int) {
 		for part := range 2 {
 			sum := make([]VecVirtual, t.R)
 			for g := 4 * part; g < 4*part+4; g++ {
-				if t.R == 1 && t.P == 1 && h == 0 {
+				if t.P == 1 && h == 0 {
 					fetch(t.code.base, 64*g)
 				}
 				w := YMM()
@@ -584,7 +580,7 @@ func (t *quantTile) dotsOfBytes(halves []int) {
 // dotsOfNibbles: sums of 16 products of codes up to 15 fit 16 bits, so that the lanes are widened once a block.
 func (t *quantTile) dotsOfNibbles(halves []int) {
 	for g := range 4 {
-		if t.R == 1 && t.P == 1 {
+		if t.P == 1 && halves[0] == 0 {
 			fetch(t.code.base, 64*g)
 		}
 		for i, h := range halves {

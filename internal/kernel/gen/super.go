@@ -44,15 +44,10 @@ func mulSuper(f superFormat, R, P int) {
 	t := &superTile{f: f, R: R, P: P, supers: AllocLocal(8)}
 	t.code, t.steps, t.scale = runs("code", t.blockBytes(), P), runs("steps", 32, P), runs("scales", t.scaleBytes()/8, P)
 	t.ask = newAsker(R > 1, 1, 32*512/t.blockBytes())
-	dst, ldd, blocks := arg("dst"), arg("ldd"), arg("blocks")
+	dst, ldd := arg("dst"), arg("ldd")
 	SHLQ(U8(2), ldd)
 	t.out = outRuns(dst, ldd, R, P)
-	qs, ms := GP64(), GP64()
-	MOVQ(blocks, qs)
-	SHLQ(U8(5), qs)
-	MOVQ(blocks, ms)
-	SHLQ(U8(t.metaShift()), ms)
-	t.q, t.meta = newRows(arg("q"), qs, R), newRows(arg("meta"), ms, R)
+	t.q, t.meta = blockRows("q", 32, R), blockRows("meta", 1<<t.metaShift(), R)
 	if f.four && R < 4 {
 		t.mask = YMM() // 0x0f in every byte
 		VPCMPEQW(t.mask, t.mask, t.mask)
@@ -155,8 +150,8 @@ func (t *superTile) run(name string, halves ...int) {
 	t.scale.advance(U8(t.scaleBytes()))
 	DECQ(t.supers)
 	JNE(LabelRef(name + "super"))
-	t.q.retreat(t.q.stride)
-	t.meta.retreat(t.meta.stride)
+	t.q.restart("q")
+	t.meta.restart("meta")
 	store(t.accs, t.out, halves)
 }
 
@@ -190,8 +185,8 @@ func (t *superTile) runInMemory() {
 	t.scale.advance(U8(t.scaleBytes()))
 	DECQ(t.supers)
 	JNE(LabelRef("super"))
-	t.q.retreat(t.q.stride)
-	t.meta.retreat(t.meta.stride)
+	t.q.restart("q")
+	t.meta.restart("meta")
 }
 
 // storeScaled adds (factor*dot)*(d*as) and (factor*sum)*(min*as) to the results, each step rounded.
@@ -264,7 +259,7 @@ func spread(half int, high, twice bool) Mem {
 // dotsOfNibbles: sums of 16 products of codes up to 15 fit 16 bits; the factor joins as the lanes are widened, once a block.
 func (t *superTile) dotsOfNibbles(halves []int) {
 	for g := range 4 {
-		if t.R == 1 && t.P == 1 {
+		if t.P == 1 && halves[0] == 0 {
 			fetch(t.code.base, 64*g)
 		}
 		for i, h := range halves {
@@ -303,7 +298,7 @@ func (t *superTile) dotsOfBytes(halves []int) {
 		for part := range 2 {
 			sum := make([]VecVirtual, t.R)
 			for g := 4 * part; g < 4*part+4; g++ {
-				if t.R == 1 && t.P == 1 && h == 0 {
+				if t.P == 1 && h == 0 {
 					fetch(t.code.base, 64*g)
 				}
 				w := YMM()

@@ -22,7 +22,7 @@ type wideTile struct {
 }
 
 // wideShapes are the tiles of layout Q8: rows by runs of panels.
-var wideShapes = [][2]int{{1, 1}, {1, 3}, {2, 1}, {2, 2}, {3, 1}}
+var wideShapes = [][2]int{{1, 1}, {1, 4}, {2, 1}, {2, 2}, {3, 1}}
 
 // mulWide multiplies R rows by P panels of layout Q8 at a time, groups times. Three rows by one panel take all 16 registers.
 func mulWide(R, P int) {
@@ -30,16 +30,11 @@ func mulWide(R, P int) {
 	fn(label("mulQ8x", R, "p", P), label("multiplies ", R, " quantised rows by ", P, " runs of panels of layout Q8."),
 		label("func(dst *float32, ldd int, wide *int16, meta *float32, code *int8, scales *uint16, blocks int, panels int", nextArg(asks), apartArg(P), ")"))
 	t := &wideTile{R: R, P: P, n: GP64(), ask: newAsker(asks, 1, 32)}
-	dst, ldd, blocks := arg("dst"), arg("ldd"), arg("blocks")
+	dst, ldd := arg("dst"), arg("ldd")
 	SHLQ(U8(2), ldd)
 	t.out = outRuns(dst, ldd, R, P)
 	t.code, t.scales = runs("code", 512, P), runs("scales", 32, P)
-	as, ms := GP64(), GP64()
-	MOVQ(blocks, as)
-	SHLQ(U8(6), as)
-	MOVQ(blocks, ms)
-	SHLQ(U8(3), ms)
-	t.a, t.meta = newRows(arg("wide"), as, R), newRows(arg("meta"), ms, R)
+	t.a, t.meta = blockRows("wide", 64, R), blockRows("meta", 8, R)
 	t.acc = make([][][2]VecVirtual, P)
 	for p := range P {
 		for range R {
@@ -51,7 +46,7 @@ func mulWide(R, P int) {
 	}
 	Label("panel")
 	t.each(func(acc VecVirtual, _ Mem) { VXORPS(acc, acc, acc) })
-	MOVQ(blocks, t.n)
+	MOVQ(argMem("blocks"), t.n)
 	Label("block")
 	t.ask.visit("block")
 	for p := range P {
@@ -64,8 +59,8 @@ func mulWide(R, P int) {
 	t.meta.advance(U8(8))
 	DECQ(t.n)
 	JNE(LabelRef("block"))
-	t.a.retreat(as)
-	t.meta.retreat(ms)
+	t.a.restart("wide")
+	t.meta.restart("meta")
 	t.each(func(acc VecVirtual, out Mem) { VMOVUPS(acc, out) })
 	for _, out := range t.out {
 		out.advance(U32(64))
@@ -82,7 +77,7 @@ func (t *wideTile) each(do func(acc VecVirtual, out Mem)) {
 	for p, rows := range t.acc {
 		for r, acc := range rows {
 			for h, a := range acc {
-				do(a, t.out[p].at(r, 32*h))
+				do(a, outAt(t.out, p, r, 32*h))
 			}
 		}
 	}
@@ -95,7 +90,7 @@ func (t *wideTile) dots(p int) {
 		}
 	}
 	for g := range 8 {
-		if t.R == 1 && t.P == 1 {
+		if t.P == 1 {
 			fetch(t.code.base, 64*g)
 		}
 		var w [2]VecVirtual
