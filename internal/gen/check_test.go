@@ -77,7 +77,7 @@ func TestRefusals(t *testing.T) {
 		{"draft_ahead", Request{Mode: "speculative", DraftAhead: ptr(17)}, "between 1 and 16, got 17"},
 		{"K_branches", Request{Mode: "tree_speculative", Branches: ptr(0)}, "between 1 and 8, got 0"},
 		{"draft_ahead", Request{DraftAhead: ptr(17)}, "between 1 and 16, got 17"},
-		{"draft_loops", Request{DraftLoops: ptr(9)}, "between 1 and 8, got 9"},
+		{"draft_loops", Request{DraftLoops: ptr(9)}, "between 1 and 7, got 9"},
 		{"K_branches", Request{Mode: "wavefront", Branches: ptr(-1)}, "between 1 and 8, got -1"},
 		{"exit.rule", Request{Exit: &Exit{Rule: "luck"}}, "one of none, gate, latent, accel, kl, entropy, argmax"},
 		{"exit.threshold", Request{Exit: &Exit{Rule: "latent", Threshold: &nan}}, "above 0 and at most 3.4e+38, got NaN"},

@@ -174,7 +174,7 @@ func (g *Generator) checkGuesses(r *Request, p *plan, plain bool) error {
 	d := &p.depth
 	deepest := d.loops - 1
 	if plain {
-		deepest = max(1, g.info.Loops.HardMax)
+		deepest = max(1, g.info.Loops.HardMax-1) // no answer has more loops to guess in front of
 	}
 	for _, f := range []struct {
 		field  string
