@@ -39,11 +39,14 @@ type budget struct {
 // charge takes n bytes off and looks at the clock.
 func (b *budget) charge(n int) error {
 	b.bytes += n
-	if n < 0 || b.bytes > maxKept || time.Since(b.start) > renderLimit {
+	if n < 0 || b.bytes > maxKept || b.busy() && time.Since(b.start) > renderLimit {
 		return errBudget
 	}
 	return nil
 }
+
+// busy says whether a render has done more than a conversation's takes: one that has not is late because the machine is.
+func (b *budget) busy() bool { return b.bytes > 1<<20 || b.loops+b.calls > 2_000 }
 
 // globals are the variables and functions of one render. text marks what comes from a message.
 func globals(r *Render, b *budget, text func(string) string) map[string]jinja.Value {

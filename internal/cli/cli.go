@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"tinyloop/internal/fault"
+	"tinyloop/internal/kernel"
 )
 
 // Version is the release this tree builds.
@@ -57,6 +58,9 @@ func Main(args []string, io *IO) (status int) {
 			panic(e)
 		}
 	}()
+	if set := os.Getenv("TINYLOOP_ISA"); set != "" && !slices.Contains(kernel.ISANames(), set) {
+		return complain(io, 2, fault.New(fault.Invalid, "TINYLOOP_ISA", "TINYLOOP_ISA must be one of %s, is %q", strings.Join(kernel.ISANames(), ", "), set))
+	}
 	if ctx := parseOne(args, io); ctx != nil {
 		return run(ctx, io)
 	}

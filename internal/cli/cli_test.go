@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -46,7 +47,11 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	path := ts.MkAbs(args[0])
 	b, err := os.ReadFile(path)
 	ts.Check(err)
-	b[len(b)-100] ^= 1
+	at := len(b) - 100
+	if len(args) > 1 {
+		at = bytes.Index(b, []byte(args[1])) + 80
+	}
+	b[at] ^= 0x55
 	ts.Check(os.WriteFile(path, b, 0o600))
 }
 

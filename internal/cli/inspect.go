@@ -41,12 +41,19 @@ func (c *InspectCmd) Run(io *IO) error {
 	if err != nil {
 		return err
 	}
-	if !c.JSON {
-		b := bufio.NewWriter(io.Out)
+	if err := r.write(io.Out, c.JSON); err != nil {
+		return err
+	}
+	return r.damage // once more, so that scripts see it
+}
+
+func (r *report) write(w io.Writer, asJSON bool) error {
+	if !asJSON {
+		b := bufio.NewWriter(w)
 		r.print(b)
 		return b.Flush()
 	}
-	e := json.NewEncoder(io.Out)
+	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(r)
@@ -70,6 +77,7 @@ type report struct {
 	Template     string          `json:"chat_template,omitempty"`
 	Problems     []string        `json:"problems,omitempty"`
 	Tensors      []tensorSummary `json:"tensors"`
+	damage       error           // the tensors are not those whose hash the file states
 }
 
 // fact is one line of the Spec.
@@ -125,8 +133,8 @@ func (c *InspectCmd) report(f *tensorfile.File) (*report, error) {
 			r.Problems = append(r.Problems, err.Error())
 		}
 	}
-	if err := arch.CheckHash(f); err != nil {
-		r.Problems = append(r.Problems, err.Error())
+	if r.damage = arch.CheckHash(f); r.damage != nil {
+		r.Problems = append(r.Problems, r.damage.Error())
 	}
 	if len(r.Tensors) == 0 {
 		r.Problems = append(r.Problems, "the file holds no tensors: a vocabulary only")

@@ -146,12 +146,16 @@ func (f *RunFlags) length(c *train.Config) error {
 
 // tokenizer reads the tokenizer that the recipe names, or that of the weights that the run begins or goes on with.
 func (f *RunFlags) tokenizer(c *train.Config) (*tok.Tokenizer, error) {
+	if last, ok := train.LastCheckpoint(f.Out); f.Resume && ok && f.Tokenizer == "" {
+		t, _, err := loadTokenizer(last)
+		if err != nil {
+			return nil, train.BrokenCheckpoint(f.Out, err)
+		}
+		return t, nil
+	}
 	path := c.Data.Tokenizer
 	if path == "" {
 		path = weightsOf(c.Init.From)
-	}
-	if last, ok := train.LastCheckpoint(f.Out); f.Resume && ok && f.Tokenizer == "" {
-		path = last
 	}
 	if path == "" {
 		return nil, fault.New(fault.Invalid, "tokenizer", "no tokenizer: name the one that the corpus was prepared with by --tokenizer")

@@ -167,7 +167,7 @@ func bias(v Value) map[tok.ID]float64 {
 	v.Object().Pairs(func(name string, e Value) {
 		id, err := strconv.ParseInt(name, 10, 32)
 		if err != nil || strconv.FormatInt(id, 10) != name {
-			e.Fail(fault.Invalid, "invalid_value", "%s: the names of logit_bias must be token ids, as in \"5\"", cleanName(e.Path()))
+			e.Fail(fault.Invalid, "invalid_value", "the names of logit_bias must be token ids, as in \"5\", got %.32q", name)
 			return
 		}
 		out[tok.ID(id)] = e.Float()

@@ -15,8 +15,14 @@ import (
 )
 
 // WriteAtomic writes a file so that its name always stands for a whole one: body fills a temporary file in the same folder, which is synced and
-// then renamed over path. After an error path is as it was and the temporary file is gone. A reader that has the old file mapped keeps it.
+// then renamed over path, or over what a symbolic link of that name leads to. After an error path is as it was and the temporary file is gone. A reader that has the
+// old file mapped keeps it.
 func WriteAtomic(path string, body func(w io.Writer) error) (err error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			path = target
+		}
+	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return pathError(fault.Invalid, codeDirectory, "%s is a folder, expected the name of a file to write", path)
 	}

@@ -72,7 +72,7 @@ func openFolder(path string) (*File, error) {
 	}
 	single := filepath.Join(path, singleName)
 	if _, err := os.Stat(single); err != nil {
-		return nil, pathError(fault.Invalid, codeDirectory, "%s is a folder without a model (expected %s or %s in it, or the path of a file)", path, singleName, indexName)
+		return nil, pathError(fault.Invalid, codeDirectory, "%s is a folder without a model (expected %s or %s in it, or the path of a file; a run's weights are best.tinyloop)", path, singleName, indexName)
 	}
 	f := &File{Path: path, folder: path}
 	return f.finish(f.openOne(single, f.read))

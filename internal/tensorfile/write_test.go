@@ -228,3 +228,27 @@ func TestWriteAtomic(t *testing.T) {
 		t.Errorf("writing into no folder: %v", err)
 	}
 }
+
+// TestWriteAtomicFollowsLinks: a link still leads to its target afterwards, which has the new contents.
+func TestWriteAtomicFollowsLinks(t *testing.T) {
+	dir := t.TempDir()
+	real, link := filepath.Join(dir, "there", "real"), filepath.Join(dir, "link")
+	if err := os.Mkdir(filepath.Dir(real), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(real, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(real, link); err != nil {
+		t.Skip("this system makes no symbolic links: ", err)
+	}
+	if err := WriteAtomic(link, func(w io.Writer) error { _, err := w.Write([]byte("new")); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is one no more: %v, %v", info.Mode(), err)
+	}
+	if b, err := os.ReadFile(real); err != nil || string(b) != "new" {
+		t.Errorf("behind the link is %q, %v", b, err)
+	}
+}

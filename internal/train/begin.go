@@ -19,8 +19,13 @@ type beginning struct {
 
 // start finds the weights: those of the run that goes on, those that the recipe names, or fresh ones.
 func (r *run) start() (*beginning, error) {
-	if list := checkpoints(r.o.Dir); r.o.Resume && len(list) > 0 { // one that was stopped before its first checkpoint begins again
-		return r.goOn(list)
+	if r.o.Resume {
+		if list := checkpoints(r.o.Dir); len(list) > 0 {
+			return r.goOn(list)
+		}
+		if err := r.beganOnly(); err != nil {
+			return nil, err
+		}
 	}
 	if from := r.cfg.Init.From; from != "" {
 		return r.from(from)
@@ -38,6 +43,18 @@ func (r *run) start() (*beginning, error) {
 		what += " with induction heads"
 	}
 	return &beginning{params: params, what: what}, nil
+}
+
+// beganOnly allows a run without a checkpoint to begin again if it was killed before its first one. Any other has lost its checkpoints, and beginning again would write
+// over the weights that are left of it.
+func (r *run) beganOnly() error {
+	m := r.manifest
+	parts, _ := filepath.Glob(filepath.Join(globSafe(r.o.Dir), checkpointFolder, "step-*"))
+	every := m.Config.Save.Every
+	if m.Status == Running && len(parts) == 0 && (every == 0 || m.Progress.Step < every) {
+		return nil
+	}
+	return fault.New(fault.Invalid, "resume", "%s has no whole checkpoint, though the run came to step %d: to train on from weights that are left, name them by --from and another folder by -o", r.o.Dir, m.Progress.Step)
 }
 
 // goOn begins with the last checkpoint.
@@ -58,6 +75,9 @@ func (r *run) goOn(list []string) (*beginning, error) {
 	b.what = fmt.Sprintf("goes on from step %d", st.Step)
 	return b, nil
 }
+
+// BrokenCheckpoint explains err, met in reading the last checkpoint of the run in dir, and says what to do about it.
+func BrokenCheckpoint(dir string, err error) error { return broken(checkpoints(dir), err) }
 
 // broken says what to do about a last checkpoint that cannot be read: bytes of a disk go bad, though no kill leaves half a file.
 func broken(list []string, err error) error {

@@ -51,11 +51,25 @@ func openCorpus(c *Config, t *tok.Tokenizer, context int) (*corpus, error) {
 		p.close()
 		return nil, err
 	}
+	if err := p.verify(); err != nil {
+		p.close()
+		return nil, err
+	}
 	if len(p.valid) > 0 {
 		// A corpus whose validation part has nothing of the families that are kept is trained without one.
 		p.check, _ = p.plan(p.valid, p.kept, true)
 	}
 	return p, nil
+}
+
+// verify reads all shards once: a token that a bad disk has changed would be learned, or stop the run hours later.
+func (p *corpus) verify() error {
+	for _, s := range slices.Concat(p.train, p.valid) {
+		if err := s.Verify(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *corpus) close() {

@@ -268,3 +268,53 @@ func TestStateIsChecked(t *testing.T) {
 		mustContain(t, err, "no state of training")
 	}
 }
+
+// TestLostCheckpoints: a run whose checkpoints somebody removed does not begin again over the weights that are left of it.
+func TestLostCheckpoints(t *testing.T) {
+	w := newWorld(t, tinyworld.Share{Family: "town", Weight: 1})
+	c := w.config(4)
+	c.Save.Every = 2
+	whole := filepath.Join(t.TempDir(), "run")
+	w.do(t, c, whole, Options{}, nil)
+	for name, pattern := range map[string]string{"all": "step-*", "states": "step-*" + stateSuffix} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			copyFolder(t, whole, dir)
+			files, err := filepath.Glob(filepath.Join(dir, checkpointFolder, pattern))
+			if err != nil || len(files) == 0 {
+				t.Fatal(files, err)
+			}
+			for _, f := range files {
+				if err := os.Remove(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.refused(t, c, Options{Dir: dir, Resume: true}, "no whole checkpoint", "step 4", "--from")
+			for _, f := range []string{BestName, LastName, "metrics.jsonl"} {
+				same(t, filepath.Join(whole, f), filepath.Join(dir, f))
+			}
+		})
+	}
+}
+
+// TestDamagedCorpusIsRefused: one changed token is seen before the first step.
+func TestDamagedCorpusIsRefused(t *testing.T) {
+	w := newWorld(t, tinyworld.Share{Family: "town", Weight: 1})
+	dir := filepath.Join(t.TempDir(), "corpus")
+	copyFolder(t, w.corpus, dir)
+	shards, err := filepath.Glob(filepath.Join(dir, "train-*"))
+	if err != nil || len(shards) == 0 {
+		t.Fatal(shards, err)
+	}
+	b, err := os.ReadFile(shards[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := os.WriteFile(shards[0], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := w.config(2)
+	c.Data.Corpus = dir
+	w.refused(t, c, Options{}, "the file is damaged", filepath.Base(shards[0]))
+}
