@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tinyloop/internal/fixture"
 	"tinyloop/internal/kernel"
 )
 
@@ -231,7 +232,7 @@ func TestNoAllocations(t *testing.T) {
 				s.Leave(rows)
 			}
 			step()
-			if a := testing.AllocsPerRun(50, step); a != 0 {
+			if a := fixture.Allocations(50, step); a != 0 {
 				t.Errorf("%d threads, %d rows: %v allocations a step", threads, n, a)
 			}
 			s.Close()

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tinyloop/internal/fixture"
 	"tinyloop/internal/kernel"
 	"tinyloop/internal/nn"
 	"tinyloop/internal/par"
@@ -175,7 +176,7 @@ func TestTrainAllocatesNothing(t *testing.T) {
 			}
 			s, pass := c.build(t)
 			tr := newTrainer(s, InitParams(s, 1), Shape{Rows: pass.Rows, T: pass.T, MaxLoops: pass.Loops})
-			if n := testing.AllocsPerRun(5, func() {
+			if n := fixture.Allocations(5, func() {
 				tr.pack.Update(nil, tr.flat)
 				tr.tape.Grad(tr.pack, tr.flat, tr.grads, pass)
 				tr.tape.Forward(tr.pack, tr.flat, pass)

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tinyloop/internal/fixture"
 	"tinyloop/internal/par"
 )
 
@@ -168,7 +169,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 	defer pool.Close()
 	x := start(size)
 	g := gradient(x, 0)
-	if n := testing.AllocsPerRun(3, func() { p.Step(pool, x, g, Now{Step: 1, LR: 1, Grad: 1}) }); n > 0 {
+	if n := fixture.Allocations(3, func() { p.Step(pool, x, g, Now{Step: 1, LR: 1, Grad: 1}) }); n > 0 {
 		t.Errorf("%g allocations a step", n)
 	}
 }

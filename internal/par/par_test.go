@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"tinyloop/internal/fixture"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -192,7 +194,7 @@ func TestRunAllocatesNothing(t *testing.T) {
 	p := New(2)
 	defer p.Close()
 	f := func(w *Worker) { w.Barrier() }
-	if n := testing.AllocsPerRun(200, func() { p.Run(f) }); n != 0 {
+	if n := fixture.Allocations(200, func() { p.Run(f) }); n != 0 {
 		t.Errorf("%v allocations a Run, want 0", n)
 	}
 }

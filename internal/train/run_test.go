@@ -13,6 +13,7 @@ import (
 	"tinyloop/internal/arch"
 	"tinyloop/internal/data/tinyworld"
 	"tinyloop/internal/fault"
+	"tinyloop/internal/fixture"
 	"tinyloop/internal/tensorfile"
 )
 
@@ -179,7 +180,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 	for range r.perPass() { // until every slice has met its longest content
 		one()
 	}
-	if n := testing.AllocsPerRun(10, one); n > 0 {
+	if n := fixture.Allocations(10, one); n > 0 {
 		t.Errorf("%g allocations a step", n)
 	}
 }
