@@ -41,7 +41,7 @@ type DataGenCmd struct {
 	Form    string         `help:"text or chat; both when absent." placeholder:"FORM"`
 	Mix     map[string]int `help:"Families and their shares, as chain=3;arith=1; the usual mixture when absent." placeholder:"FAMILY=SHARE"`
 	Threads int            `help:"Threads; they change nothing about the bytes." default:"2"`
-	Set     string         `help:"Write this fixed evaluation set instead: acceptance or refusals." placeholder:"NAME"`
+	Set     string         `help:"Write this fixed evaluation set instead: acceptance, refusals, careless or fresh." placeholder:"NAME"`
 }
 
 // Run writes the corpus.

@@ -97,13 +97,22 @@ func arith(s *sheet) {
 	}
 }
 
+// written is a sum as people write it; the test split's stands in blanks.
+func (s *sheet) written(x *sum) string {
+	if s.held() {
+		return x.text()
+	}
+	sign := pick(s.rng, []string{" + ", " + ", " + ", "+", "+", " plus "})
+	return strings.ReplaceAll(x.text(), " + ", sign)
+}
+
 func (s *sheet) sumChat(x *sum) {
-	asks := []string{"What is %s?", "How much is %s?", "Add these: %s", "%s = ?", "Compute %s."}
+	asks := []string{"What is %s?", "How much is %s?", "Add these: %s", "%s = ?", "%s", "What's %s?", "Compute %s."}
 	if s.fr {
-		asks = []string{"Combien font %s ?", "Calcule %s.", "Additionne : %s", "%s = ?", "Quel est le résultat de %s ?"}
+		asks = []string{"Combien font %s ?", "Calcule %s.", "Additionne : %s", "%s = ?", "%s", "Combien fait %s ?", "Quel est le résultat de %s ?"}
 	}
 	result := strconv.Itoa(x.result())
-	s.turn(fmt.Sprintf(pick(s.rng, asks), x.text()), result+".", result, x.states()...)
+	s.turn(s.careless(fmt.Sprintf(pick(s.rng, asks), s.written(x))), result+".", result, x.states()...)
 }
 
 // list: counting, and things in order. The test split has longer lists.
@@ -137,7 +146,7 @@ func (s *sheet) count() {
 			q = pick(s.rng, []string{"Compte jusqu'à %d.", "Compte de 1 à %d.", "Peux-tu compter jusqu'à %d ?", "Compte jusqu'à %d, s'il te plaît.",
 				"Sais-tu compter jusqu'à %d ?", "Tu peux compter jusqu'à %d ?", "Dis les nombres jusqu'à %d.", "Va jusqu'à %d."})
 		}
-		s.turn(fmt.Sprintf(q, n), strings.Join(up, ", ")+".", strings.Join(up, ", "))
+		s.turn(s.careless(fmt.Sprintf(q, n)), strings.Join(up, ", ")+".", strings.Join(up, ", "))
 		return
 	}
 	slices.Reverse(up)

@@ -101,10 +101,10 @@ func ofFr(name string) string {
 
 var (
 	capitalEn = []string{"What is the capital {of}?", "Capital {of}?", "Which city is the capital {of}?", "Do you know the capital {of}?", "Tell me the capital {of}.", "The capital {of}?",
-		"Give me the capital {of}.", "I would like to know the capital {of}.", "Do you know what the capital {of} is?", "Please tell me the capital {of}.", "Could you give me the capital {of}?"}
+		"Give me the capital {of}.", "I would like to know the capital {of}.", "Do you know what the capital {of} is?", "Please tell me the capital {of}.", "What's the capital {of}?", "Could you give me the capital {of}?"}
 	capitalHeldEn = []string{"Name the capital {of}.", "Can you tell me the capital {of}?"}
 	capitalFr     = []string{"Quelle est la capitale {of} ?", "Capitale {of} ?", "Quelle ville est la capitale {of} ?", "Connais-tu la capitale {of} ?", "Donne-moi la capitale {of}.", "La capitale {of} ?",
-		"Dis-moi la capitale {of}.", "J'aimerais connaître la capitale {of}.", "Sais-tu quelle est la capitale {of} ?", "Indique la capitale {of}.", "Pourrais-tu me donner la capitale {of} ?"}
+		"Dis-moi la capitale {of}.", "J'aimerais connaître la capitale {of}.", "Sais-tu quelle est la capitale {of} ?", "Indique la capitale {of}.", "C'est quoi la capitale {of} ?", "Pourrais-tu me donner la capitale {of} ?"}
 	capitalHeldFr = []string{"Cite la capitale {of}.", "Peux-tu me dire la capitale {of} ?"}
 )
 
@@ -130,7 +130,7 @@ func (s *sheet) capitalOf(of string) string {
 // more asks for another capital in short, as the second question of a talk does.
 func (s *sheet) more() {
 	c := pick(s.rng, s.countries())
-	s.turn(s.moreOf(c), s.capitalAnswer(c), c.capital)
+	s.turn(s.careless(s.moreOf(c)), s.capitalAnswer(c), c.capital)
 }
 
 func (s *sheet) moreOf(c country) string {
@@ -142,5 +142,5 @@ func (s *sheet) moreOf(c country) string {
 func (s *sheet) whose() {
 	c := pick(s.rng, s.countries())
 	q := s.say("Of which country is "+c.capital+" the capital?", "De quel pays "+c.capital+" est-elle la capitale ?")
-	s.turn(q, s.say(c.capital+" is the capital "+c.of+".", c.capital+" est la capitale "+c.of+"."), c.of)
+	s.turn(s.careless(q), s.say(c.capital+" is the capital "+c.of+".", c.capital+" est la capitale "+c.of+"."), c.of)
 }

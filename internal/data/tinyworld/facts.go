@@ -3,8 +3,6 @@ package tinyworld
 import (
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // fact is something that is asked in several ways in each language and has one answer in each.
@@ -38,9 +36,11 @@ func parseFacts(text string) []fact {
 
 const (
 	whoFr = "Qui est {X} ? | C'est qui, {X} ? | Parle-moi {de} {X}. | Tu connais {X} ? | Qui est {X} dans le roman ? | Sais-tu qui est {X} ? | Dis-moi qui est {X}. | Mais qui est {X} ? | " +
-		"J'aimerais savoir qui est {X}. | Explique-moi qui est {X}. | Que peux-tu dire {de} {X} ? | Que sait-on {de} {X} ? || Peux-tu me dire qui est {X} ? | Qui donc est {X} ?"
+		"J'aimerais savoir qui est {X}. | Explique-moi qui est {X}. | Que peux-tu dire {de} {X} ? | Que sait-on {de} {X} ? | " +
+		"Qui peut bien être {X} ? | C'est qui {X} ? | Pourrais-tu me dire qui est {X} ? | Que sais-tu au sujet {de} {X} ? | Dis-moi donc qui est {X}. || Peux-tu me dire qui est {X} ? | Qui donc est {X} ?"
 	whoEn = "Who is {X}? | Tell me about {X}. | Do you know {X}? | Who is {X} in the novel? | Do you know who {X} is? | Tell me who {X} is. | And who is {X}? | " +
-		"I would like to know who {X} is. | Explain to me who {X} is. | What can you say about {X}? | What is known about {X}? || Can you tell me who {X} is? | Who might {X} be?"
+		"I would like to know who {X} is. | Explain to me who {X} is. | What can you say about {X}? | What is known about {X}? | " +
+		"Who could {X} be? | Could you tell me who {X} is? | Who would {X} be? | Who's {X}? | Please tell me who {X} is. || Can you tell me who {X} is? | Who might {X} be?"
 )
 
 func parseWording(questions, answer, who string) wording {
@@ -102,16 +102,23 @@ func (s *sheet) question(w *wording) string {
 	return s.careless(fill(pick(s.rng, wraps), "q", q))
 }
 
-// careless now and then drops the question mark, or the capital too, as people who type do.
+// careless now and then types a question as people do who are in a hurry: without its last point, without capitals, without the blank that French
+// puts before a question mark.
 func (s *sheet) careless(q string) string {
-	if s.held() || !s.odds(1, 8) {
+	if s.held() || !s.odds(3, 10) {
 		return q
 	}
-	q = strings.TrimRight(q, " ?.")
-	if r, _ := utf8.DecodeRuneInString(q); unicode.IsUpper(r) && s.odds(1, 2) {
-		q = lower(q)
+	switch s.below(6) {
+	case 0:
+		return strings.TrimRight(q, " ?.!")
+	case 1:
+		return lower(strings.TrimRight(q, " ?.!"))
+	case 2, 3:
+		return carelessly(q)
+	case 4:
+		return strings.ToLower(q)
 	}
-	return q
+	return strings.ToLower(strings.ReplaceAll(q, " ?", "?"))
 }
 
 // askFact puts a fact's question and answers it.

@@ -8,11 +8,13 @@ import (
 )
 
 // Sets lists the evaluation sets that Set gives.
-func Sets() []string { return []string{"acceptance", "refusals"} }
+func Sets() []string { return []string{"acceptance", "refusals", "careless", "fresh"} }
 
 // Set gives a fixed list of questions to measure a chat model by, all of them conversations of the test split:
 //
 //	acceptance  the questions that people try first (difficulty 0) and wordings of them that training never shows (difficulty 1)
+//	careless    both typed without capitals and points
+//	fresh       further wordings of them, written when all training but the last had been done
 //	refusals    questions without an answer, about names that training never shows (family unknown), and as many that have one, in wordings
 //	            that training never shows (family known): a refusal there is a false one
 func (w *World) Set(name string) ([]*data.Doc, error) {
@@ -21,6 +23,10 @@ func (w *World) Set(name string) ([]*data.Doc, error) {
 		return w.acceptance(), nil
 	case "refusals":
 		return w.refusals(), nil
+	case "careless":
+		return w.careless(), nil
+	case "fresh":
+		return w.fresh(), nil
 	}
 	return nil, fault.New(fault.Invalid, "set", "there is no set %q; there are %s", name, strings.Join(Sets(), ", "))
 }

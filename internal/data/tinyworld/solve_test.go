@@ -276,13 +276,17 @@ func TestTownIsOneWorld(t *testing.T) {
 }
 
 func isFriendQuestion(q string) bool {
+	q = upper(q)
 	return strings.HasPrefix(q, "Who is the friend of") || strings.HasPrefix(q, "Tell me the friend of") || strings.HasPrefix(q, "Qui est l'ami") || strings.HasPrefix(q, "Qui donc est l'ami") || strings.HasPrefix(q, "Donne-moi l'ami")
 }
 
 func asked(byName map[string]*person, q string) *person {
-	for _, w := range regexp.MustCompile(`\p{L}+`).FindAllString(strings.ReplaceAll(q, "d'", "d "), -1) {
-		if p := byName[w]; p != nil {
-			return p
+	found := regexp.MustCompile(`\p{L}+`).FindAllString(strings.ReplaceAll(q, "d'", "d "), -1)
+	for _, as := range []func(string) string{func(w string) string { return w }, upper} { // as people type, without capitals
+		for _, w := range found {
+			if p := byName[as(w)]; p != nil {
+				return p
+			}
 		}
 	}
 	return nil

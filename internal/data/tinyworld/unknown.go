@@ -31,7 +31,7 @@ func (s *sheet) fresh(n string) bool {
 	return heldName(n) == s.held() && !strings.Contains(" "+women+" "+men+" "+strangers+" "+heldStrangers+" "+towns+" ", " "+n+" ")
 }
 
-func (s *sheet) stranger() string {
+func (s *sheet) outsider() string {
 	if s.held() {
 		return pick(s.rng, strings.Fields(heldStrangers))
 	}
@@ -66,6 +66,9 @@ func (s *sheet) known() {
 
 // riddle draws a question without an answer, and the refusal.
 func (s *sheet) riddle() (q, a, key string) {
+	if !s.held() && s.odds(1, 4) {
+		return s.noFact()
+	}
 	switch s.below(5) {
 	case 0:
 		return s.noPlace()
@@ -81,50 +84,87 @@ func (s *sheet) noPlace() (q, a, key string) {
 	n := s.coin()
 	kinds := [][2]string{{"the planet ", "la planète "}, {"the kingdom of ", "le royaume de "}, {"the island of ", "l'île de "}, {"the land of ", "le pays de "}}
 	k := pick(s.rng, kinds)
+	if !s.held() && s.odds(1, 4) {
+		k = [2]string{}
+	}
 	en, fr := k[0]+n, k[1]+n
 	if s.fr {
 		of := "de " + fr
 		if strings.HasPrefix(fr, "le ") {
 			of = "du " + strings.TrimPrefix(fr, "le ")
 		}
-		q = pick(s.rng, []string{s.capitalOf(of), s.capitalOf(of), "Où se trouve " + fr + " ?", "Combien d'habitants a " + fr + " ?"})
-		return q, "Je ne sais pas : je ne connais pas " + fr + ".", "Je ne sais pas"
+		return s.stranger(pick(s.rng, []string{s.capitalOf(of), s.capitalOf(of), "Où se trouve " + fr + " ?", "Combien d'habitants a " + fr + " ?"}), fr)
 	}
-	q = pick(s.rng, []string{s.capitalOf("of " + en), s.capitalOf("of " + en), "Where is " + en + "?", "How many people live on " + en + "?"})
-	return q, "I do not know: I have never heard of " + en + ".", "I do not know"
+	return s.stranger(pick(s.rng, []string{s.capitalOf("of " + en), s.capitalOf("of " + en), "Where is " + en + "?", "How many people live on " + en + "?"}), en)
+}
+
+// stranger asks about a name that nobody knows, which the refusal writes as the question does.
+func (s *sheet) stranger(question, name string) (q, a, key string) {
+	if q = s.careless(question); !strings.Contains(q, name) {
+		name = strings.ToLower(name)
+	}
+	if s.fr {
+		return q, "Je ne sais pas : je ne connais pas " + name + ".", "Je ne sais pas"
+	}
+	return q, "I do not know: I have never heard of " + name + ".", "I do not know"
 }
 
 // noPerson asks what the town's people are asked, of someone who is not there.
 func (s *sheet) noPerson() (q, a, key string) {
-	n := s.stranger()
+	n := s.outsider()
 	if s.odds(1, 2) {
 		n = s.coin()
 	}
 	at := &s.w.attributes[s.below(len(s.w.attributes))]
-	if s.fr {
-		return s.name(pick(s.rng, at.askFr), n, ""), "Je ne sais pas : je ne connais pas " + n + ".", "Je ne sais pas"
-	}
-	return s.name(pick(s.rng, at.askEn), n, ""), "I do not know: I have never heard of " + n + ".", "I do not know"
+	return s.stranger(s.name(pick(s.rng, s.both(at.askEn, at.askFr)), n, ""), n)
 }
 
 func (s *sheet) noWho() (q, a, key string) {
 	n := s.coin()
-	if q = s.whoIs(n); s.fr {
-		return q, "Je ne sais pas : je ne connais pas " + n + ".", "Je ne sais pas"
-	}
-	return q, "I do not know: I have never heard of " + n + ".", "I do not know"
+	return s.stranger(s.whoIs(n), n)
 }
 
 // noFact asks something sensible that lies outside: today's world, the future, what only the asker can know.
 func (s *sheet) noFact() (q, a, key string) {
-	en, fr := outsideEn, outsideFr
-	if s.held() {
-		en, fr = outsideHeldEn, outsideHeldFr
+	list := s.say(outsideEn, outsideFr)
+	switch {
+	case s.held():
+		list = s.say(outsideHeldEn, outsideHeldFr)
+	case s.odds(3, 4):
+		list = s.say(wishesEn, wishesFr)
 	}
+	q = s.careless(s.wish(pick(s.rng, strings.Split(list, "|"))))
 	if s.fr {
-		return pick(s.rng, strings.Split(fr, "|")), "Je ne sais pas : je n'ai rien appris là-dessus.", "Je ne sais pas"
+		return q, "Je ne sais pas : je n'ai rien appris là-dessus.", "Je ne sais pas"
 	}
-	return pick(s.rng, strings.Split(en, "|")), "I do not know: I have learned nothing about that.", "I do not know"
+	return q, "I do not know: I have learned nothing about that.", "I do not know"
+}
+
+// wish fills what people ask of larger models with a subject.
+func (s *sheet) wish(q string) string {
+	for _, l := range []struct{ mark, en, fr string }{
+		{"subject", subjectsEn, subjectsFr},
+		{"dish", "pancakes|bread|onion soup|an omelette|rice|an apple pie|pasta|coffee", "des crêpes|du pain|une soupe à l'oignon|une omelette|du riz|une tarte aux pommes|des pâtes|du café"},
+		{"code", "Python|JavaScript|Go|C|Rust|SQL|HTML|bash", "Python|JavaScript|Go|C|Rust|SQL|HTML|bash"},
+		{"language", "Spanish|German|Italian|Latin|Chinese|Russian", "espagnol|allemand|italien|latin|chinois|russe"},
+	} {
+		if strings.Contains(q, "{"+l.mark+"}") {
+			q = strings.ReplaceAll(q, "{"+l.mark+"}", pick(s.rng, strings.Split(s.say(l.en, l.fr), "|")))
+		}
+	}
+	if strings.Contains(q, "{noise}") {
+		q = strings.ReplaceAll(q, "{noise}", s.noise())
+	}
+	return q
+}
+
+// noise is what a hand on the keyboard writes.
+func (s *sheet) noise() string {
+	var b strings.Builder
+	for range s.from(3, 10) {
+		b.WriteByte("asdfghjklqwertzuiopxcvbnm"[s.below(25)])
+	}
+	return b.String()
 }
 
 const (
@@ -143,4 +183,31 @@ const (
 	outsideHeldFr = "Quel temps fera-t-il dimanche ?|Qui est la reine d'Espagne ?|Combien de villes y a-t-il en Espagne ?|Quel est le prix de l'argent aujourd'hui ?|" +
 		"De quoi ai-je rêvé cette nuit ?|Qui gagnera la prochaine élection ?|Quel âge a ma sœur ?|Quel est le lac le plus profond d'Afrique ?|" +
 		"Quand part le dernier bus ?|Que mange-t-on en Espagne ?"
+	wishesEn = "Tell me a joke.|Tell me a joke about {subject}.|Tell me a story.|Tell me a story about {subject}.|Write a poem.|Write a poem about {subject}.|Write a song about {subject}.|" +
+		"Write a letter to my boss.|Write an essay about {subject}.|How do I make {dish}?|How do you cook {dish}?|Give me a recipe for {dish}.|What is the recipe for {dish}?|" +
+		"Translate this into {language}.|Translate hello into {language}.|How do you say thank you in {language}?|Write a program in {code}.|Write a function in {code}.|How do I sort a list in {code}?|" +
+		"Explain {code} to me.|What is {code}?|Explain {subject}.|Explain {subject} to a child.|What is {subject}?|What do you think about {subject}?|Tell me about {subject}.|Why is there {subject}?|" +
+		"What do you know about {subject}?|How does {subject} work?|Do you like {subject}?|Who discovered {subject}?|Who invented {subject}?|When did {subject} begin?|What is the history of {subject}?|" +
+		"Give me three facts about {subject}.|Give me ideas about {subject}.|Summarize this text.|Correct my spelling.|What should I do today?|What should I eat tonight?|Give me some advice.|" +
+		"Recommend a book about {subject}.|Recommend me a film.|Which car should I buy?|What is the news?|What happened today?|What day is it?|What is the date today?|What time is it?|Why is the sky blue?|" +
+		"How far away is the moon?|How big is the sun?|How old is the earth?|Who won the world cup?|What is the square root of two?|Is it true?|Who is the president?|" +
+		"What is the population of France?|What is the best phone?|How do I lose weight?|How do I learn {language}?|How can I get rich?|Where can I buy {dish}?|Where are my keys?|Do you love me?|" +
+		"Sing a song.|Draw a cat.|Play a game with me.|Make me laugh.|Solve this equation.|Prove it.|{noise}|{noise}|{noise} {noise}"
+	wishesFr = "Raconte-moi une blague.|Raconte-moi une blague sur {subject}.|Raconte-moi une histoire.|Raconte une histoire sur {subject}.|Écris un poème.|Écris un poème sur {subject}.|Écris une chanson sur {subject}.|" +
+		"Écris une lettre à mon patron.|Écris une dissertation sur {subject}.|Comment faire {dish} ?|Comment prépare-t-on {dish} ?|Donne-moi une recette pour {dish}.|" +
+		"Traduis ceci en {language}.|Traduis bonjour en {language}.|Comment dit-on merci en {language} ?|Écris un programme en {code}.|Écris une fonction en {code}.|Comment trier une liste en {code} ?|" +
+		"Explique-moi {code}.|C'est quoi, {code} ?|Explique-moi {subject}.|Explique {subject} à un enfant.|C'est quoi, {subject} ?|Que penses-tu de ceci : {subject} ?|Parle-moi de ceci : {subject}.|" +
+		"Comment fonctionne {subject} ?|Aimes-tu {subject} ?|Qui a découvert {subject} ?|Qui a inventé {subject} ?|Quand a commencé {subject} ?|" +
+		"Donne-moi trois faits sur {subject}.|Donne-moi des idées sur {subject}.|Résume ce texte.|Corrige mes fautes.|Que dois-je faire aujourd'hui ?|Que manger ce soir ?|Donne-moi un conseil.|" +
+		"Recommande-moi un livre sur {subject}.|Recommande-moi un film.|Quelle voiture acheter ?|Quelles sont les nouvelles ?|Que s'est-il passé aujourd'hui ?|Quel jour sommes-nous ?|Quelle est la date ?|Quelle heure est-il ?|" +
+		"Pourquoi le ciel est-il bleu ?|À quelle distance est la lune ?|Quelle est la taille du soleil ?|Quel âge a la terre ?|Qui a gagné la coupe du monde ?|Quelle est la racine carrée de deux ?|Est-ce vrai ?|" +
+		"Qui est le président ?|Quelle est la population de la France ?|Quel est le meilleur téléphone ?|Comment maigrir ?|Comment apprendre une langue ?|Comment devenir riche ?|Où acheter {dish} ?|Où sont mes clés ?|M'aimes-tu ?|" +
+		"Chante une chanson.|Dessine un chat.|Joue avec moi.|Fais-moi rire.|Résous cette équation."
+	subjectsEn = "love|war|peace|the sea|the moon|the sun|money|music|football|chess|history|mathematics|physics|chemistry|biology|philosophy|art|death|time|gravity|electricity|water|fire|gold|" +
+		"the internet|computers|cats|dogs|horses|birds|trees|flowers|the weather|winter|summer|happiness|friendship|school|work|sleep|dreams|space|the stars|Mars|dinosaurs|religion|politics|the economy|" +
+		"the French Revolution|the Roman Empire|Napoleon|Shakespeare|Einstein|quantum mechanics|evolution|climate change|artificial intelligence|machine learning|a neural network|a black hole|a transformer"
+	subjectsFr = "l'amour|la guerre|la paix|la mer|la lune|le soleil|l'argent|la musique|le football|les échecs|l'histoire|les mathématiques|la physique|la chimie|la biologie|la philosophie|l'art|la mort|" +
+		"le temps|la gravité|l'électricité|l'eau|le feu|l'or|internet|les ordinateurs|les chats|les chiens|les chevaux|les oiseaux|les arbres|les fleurs|la météo|l'hiver|l'été|le bonheur|l'amitié|l'école|" +
+		"le travail|le sommeil|les rêves|l'espace|les étoiles|Mars|les dinosaures|la religion|la politique|l'économie|la Révolution française|l'Empire romain|Napoléon|Shakespeare|Einstein|" +
+		"la mécanique quantique|l'évolution|le climat|l'intelligence artificielle|un trou noir"
 )
