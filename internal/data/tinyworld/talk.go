@@ -22,7 +22,7 @@ func talk(s *sheet) {
 func (s *sheet) step(i int) {
 	switch k := s.below(8); {
 	case k < 3:
-		s.askFact(&s.w.talk[s.below(len(s.w.talk))])
+		s.smallTalk()
 	case k < 5:
 		s.capital()
 		if i > 0 || s.odds(1, 3) {
@@ -37,6 +37,15 @@ func (s *sheet) step(i int) {
 	default:
 		s.whose()
 	}
+}
+
+// smallTalk is drawn from all there is of it, and one time in four is a greeting: it is what people begin with.
+func (s *sheet) smallTalk() {
+	i := s.below(len(s.w.talk))
+	if s.odds(1, 4) {
+		i = 0
+	}
+	s.askFact(&s.w.talk[i])
 }
 
 // openings are sentences that a text begins and a model ends.
@@ -55,9 +64,9 @@ func (s *sheet) openings() {
 }
 
 const talkText = `
-fr: Salut | Salut ! | Bonjour | Bonjour ! | Coucou | Bonsoir | Hé | Bonjour à toi | Salut toi | Bonjour, toi | Bien le bonsoir | Salutations | Re-bonjour | Bonne journée à toi | Bonjour, mon ami | Encore bonjour | Eh bien, bonjour | Dis bonjour || Salut à toi | Bien le bonjour
+fr: Salut | Salut ! | Bonjour | Bonjour ! | bonjour | salut | bonjour ! | Coucou | Bonsoir | Hé | Bonjour à toi | Salut toi | Bonjour, toi | Bien le bonsoir | Salutations | Re-bonjour | Bonne journée à toi | Bonjour, mon ami | Encore bonjour | Eh bien, bonjour | Dis bonjour || Salut à toi | Bien le bonjour
 = Bonjour ! Comment puis-je t'aider ?
-en: Hi | Hi! | Hello | Hello! | Hey | Hi there | Good morning | Good evening | Hello you | Hi you | Greetings to you | Good day | Hey there | Good afternoon | Hello again | Well, hello | Hello, my friend | Hello, you there | Hello hello | Say hello | Say hi || Hello there | Greetings
+en: Hi | Hi! | Hello | Hello! | hi | hello | hi! | hey | Hey | Hi there | Good morning | Good evening | Hello you | Hi you | Greetings to you | Good day | Hey there | Good afternoon | Hello again | Well, hello | Hello, my friend | Hello, you there | Hello hello | Say hello | Say hi || Hello there | Greetings
 = Hello! How can I help you?
 
 fr: Qui es-tu ? | Tu es qui ? | Comment t'appelles-tu ? | Quel est ton nom ? | Présente-toi. | Dis-moi ton nom. | Qui es-tu donc ? | Parle-moi de toi. | Tu peux te présenter ? | Sais-tu qui tu es ? | Dis qui tu es. || Peux-tu te présenter ? | Dis-moi qui tu es.

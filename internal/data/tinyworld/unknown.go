@@ -66,8 +66,15 @@ func (s *sheet) known() {
 
 // riddle draws a question without an answer, and the refusal.
 func (s *sheet) riddle() (q, a, key string) {
-	if !s.held() && s.odds(1, 4) {
-		return s.noFact()
+	if !s.held() {
+		switch s.below(8) {
+		case 0, 1:
+			return s.noFact()
+		case 2:
+			return s.farPlace()
+		case 3:
+			return s.farPerson()
+		}
 	}
 	switch s.below(5) {
 	case 0:
@@ -98,9 +105,28 @@ func (s *sheet) noPlace() (q, a, key string) {
 	return s.stranger(pick(s.rng, []string{s.capitalOf("of " + en), s.capitalOf("of " + en), "Where is " + en + "?", "How many people live on " + en + "?"}), en)
 }
 
+// farPlace asks for the capital of a place that is none of the corpus, or none at all.
+func (s *sheet) farPlace() (q, a, key string) {
+	n := pick(s.rng, strings.Split(s.say(placesEn, placesFr), "|"))
+	if s.odds(1, 3) {
+		n = s.coin()
+	}
+	return s.stranger(s.capitalOf(s.say("of "+n, ofFr(n))), n)
+}
+
+// farPerson asks who somebody is whom others know, or who has two names and is known to nobody.
+func (s *sheet) farPerson() (q, a, key string) {
+	n := pick(s.rng, strings.Split(personsFar, "|"))
+	if s.odds(1, 2) {
+		n = s.coin() + " " + s.coin()
+	}
+	return s.stranger(s.whoIs(n), n)
+}
+
 // stranger asks about a name that nobody knows, which the refusal writes as the question does.
 func (s *sheet) stranger(question, name string) (q, a, key string) {
-	if q = s.careless(question); !strings.Contains(q, name) {
+	last := name[strings.LastIndexByte(name, ' ')+1:] // "le pays de Vrib" is asked about as "du pays de Vrib"
+	if q = s.careless(question); !strings.Contains(q, last) {
 		name = strings.ToLower(name)
 	}
 	if s.fr {
@@ -192,7 +218,7 @@ const (
 		"Recommend a book about {subject}.|Recommend me a film.|Which car should I buy?|What is the news?|What happened today?|What day is it?|What is the date today?|What time is it?|Why is the sky blue?|" +
 		"How far away is the moon?|How big is the sun?|How old is the earth?|Who won the world cup?|What is the square root of two?|Is it true?|Who is the president?|" +
 		"What is the population of France?|What is the best phone?|How do I lose weight?|How do I learn {language}?|How can I get rich?|Where can I buy {dish}?|Where are my keys?|Do you love me?|" +
-		"Sing a song.|Draw a cat.|Play a game with me.|Make me laugh.|Solve this equation.|Prove it.|{noise}|{noise}|{noise} {noise}"
+		"Sing a song.|Draw a cat.|Play a game with me.|Make me laugh.|Solve this equation.|Prove it.|{noise}|{noise}|{noise}|{noise}|{noise}|{noise} {noise}"
 	wishesFr = "Raconte-moi une blague.|Raconte-moi une blague sur {subject}.|Raconte-moi une histoire.|Raconte une histoire sur {subject}.|Écris un poème.|Écris un poème sur {subject}.|Écris une chanson sur {subject}.|" +
 		"Écris une lettre à mon patron.|Écris une dissertation sur {subject}.|Comment faire {dish} ?|Comment prépare-t-on {dish} ?|Donne-moi une recette pour {dish}.|" +
 		"Traduis ceci en {language}.|Traduis bonjour en {language}.|Comment dit-on merci en {language} ?|Écris un programme en {code}.|Écris une fonction en {code}.|Comment trier une liste en {code} ?|" +
@@ -203,11 +229,18 @@ const (
 		"Pourquoi le ciel est-il bleu ?|À quelle distance est la lune ?|Quelle est la taille du soleil ?|Quel âge a la terre ?|Qui a gagné la coupe du monde ?|Quelle est la racine carrée de deux ?|Est-ce vrai ?|" +
 		"Qui est le président ?|Quelle est la population de la France ?|Quel est le meilleur téléphone ?|Comment maigrir ?|Comment apprendre une langue ?|Comment devenir riche ?|Où acheter {dish} ?|Où sont mes clés ?|M'aimes-tu ?|" +
 		"Chante une chanson.|Dessine un chat.|Joue avec moi.|Fais-moi rire.|Résous cette équation."
+	personsFar = "Batman|Superman|Einstein|Newton|Darwin|Shakespeare|Napoleon|Mozart|Bach|Picasso|Cleopatra|Harry Potter|Sherlock Holmes|Robin Hood|Dracula|Tintin|Victor Hugo|Marie Curie|" +
+		"Albert Einstein|Isaac Newton|Elon Musk|Bill Gates|Steve Jobs|Taylor Swift|Barack Obama|Donald Trump|Emmanuel Macron|Charles de Gaulle|Alan Turing|Linus Torvalds|Ada Lovelace|Darth Vader|Frodo|Gandalf|Mickey Mouse"
+	placesEn = "Atlantis|Narnia|Mordor|Gondor|Utopia|Texas|California|Florida|Bavaria|Scotland|Wales|Quebec|Libya|Angola|Bolivia|Ecuador|Paraguay|Uruguay|Venezuela|Panama|Honduras|Jamaica|Haiti|Sudan|Somalia|" +
+		"Uganda|Rwanda|Zambia|Congo|Chad|Niger|Israel|Lebanon|Syria|Jordan|Qatar|Kuwait|Georgia|Armenia|Mongolia|Laos|Malaysia|Latvia|Estonia|Lithuania|Slovakia|Slovenia|Malta|Cyprus"
+	placesFr = "l'Atlantide|Narnia|le Mordor|le Gondor|l'Utopie|le Texas|la Californie|la Floride|la Bavière|l'Écosse|le Québec|la Libye|l'Angola|la Bolivie|l'Équateur|le Paraguay|l'Uruguay|le Venezuela|le Panama|" +
+		"le Honduras|la Jamaïque|Haïti|le Soudan|la Somalie|l'Ouganda|le Rwanda|la Zambie|le Congo|le Tchad|le Niger|Israël|le Liban|la Syrie|la Jordanie|le Qatar|le Koweït|la Géorgie|l'Arménie|la Mongolie|le Laos|" +
+		"la Malaisie|la Lettonie|l'Estonie|la Lituanie|la Slovaquie|la Slovénie|Malte|Chypre"
 	subjectsEn = "love|war|peace|the sea|the moon|the sun|money|music|football|chess|history|mathematics|physics|chemistry|biology|philosophy|art|death|time|gravity|electricity|water|fire|gold|" +
 		"the internet|computers|cats|dogs|horses|birds|trees|flowers|the weather|winter|summer|happiness|friendship|school|work|sleep|dreams|space|the stars|Mars|dinosaurs|religion|politics|the economy|" +
-		"the French Revolution|the Roman Empire|Napoleon|Shakespeare|Einstein|quantum mechanics|evolution|climate change|artificial intelligence|machine learning|a neural network|a black hole|a transformer"
+		"the French Revolution|the Roman Empire|quantum mechanics|evolution|climate change|artificial intelligence|machine learning|a neural network|a black hole|a transformer"
 	subjectsFr = "l'amour|la guerre|la paix|la mer|la lune|le soleil|l'argent|la musique|le football|les échecs|l'histoire|les mathématiques|la physique|la chimie|la biologie|la philosophie|l'art|la mort|" +
 		"le temps|la gravité|l'électricité|l'eau|le feu|l'or|internet|les ordinateurs|les chats|les chiens|les chevaux|les oiseaux|les arbres|les fleurs|la météo|l'hiver|l'été|le bonheur|l'amitié|l'école|" +
-		"le travail|le sommeil|les rêves|l'espace|les étoiles|Mars|les dinosaures|la religion|la politique|l'économie|la Révolution française|l'Empire romain|Napoléon|Shakespeare|Einstein|" +
+		"le travail|le sommeil|les rêves|l'espace|les étoiles|Mars|les dinosaures|la religion|la politique|l'économie|la Révolution française|l'Empire romain|" +
 		"la mécanique quantique|l'évolution|le climat|l'intelligence artificielle|un trou noir"
 )
