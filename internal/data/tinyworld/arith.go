@@ -146,12 +146,23 @@ func (s *sheet) count() {
 			q = pick(s.rng, []string{"Compte jusqu'à %d.", "Compte de 1 à %d.", "Peux-tu compter jusqu'à %d ?", "Compte jusqu'à %d, s'il te plaît.",
 				"Sais-tu compter jusqu'à %d ?", "Tu peux compter jusqu'à %d ?", "Dis les nombres jusqu'à %d.", "Va jusqu'à %d."})
 		}
-		s.turn(s.careless(fmt.Sprintf(q, n)), strings.Join(up, ", ")+".", strings.Join(up, ", "))
+		s.turn(s.careless(s.wrapped(s.inWords(fmt.Sprintf(q, n), n))), strings.Join(up, ", ")+".", strings.Join(up, ", "))
 		return
 	}
 	slices.Reverse(up)
 	q := s.say("Count down from %d.", "Compte à rebours à partir de %d.")
-	s.turn(fmt.Sprintf(q, n), strings.Join(up, ", ")+".", strings.Join(up, ", "))
+	s.turn(s.careless(s.wrapped(s.inWords(fmt.Sprintf(q, n), n))), strings.Join(up, ", ")+".", strings.Join(up, ", "))
+}
+
+// inWords now and then writes the number n of a question as a word.
+func (s *sheet) inWords(q string, n int) string {
+	list := strings.Fields(s.say("two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty",
+		"deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit dix-neuf vingt"))
+	if s.held() || n > len(list)+1 || !s.odds(1, 4) {
+		return q
+	}
+	at := strings.LastIndex(q, strconv.Itoa(n))
+	return q[:at] + list[n-2] + q[at+len(strconv.Itoa(n)):]
 }
 
 func counted(lo, hi int) []string {
@@ -187,7 +198,15 @@ func (s *sheet) order() {
 		}
 	}
 	a := strings.Join(out, ", ")
-	s.turn(fmt.Sprintf(q, strings.Join(items, ", ")), a+".", a)
+	s.turn(s.loose(fmt.Sprintf(q, strings.Join(items, ", "))), a+".", a)
+}
+
+// loose now and then begins an order small.
+func (s *sheet) loose(q string) string {
+	if s.held() || !s.odds(1, 6) {
+		return q
+	}
+	return lower(q)
 }
 
 func (s *sheet) both(en, fr []string) []string {

@@ -101,10 +101,10 @@ func ofFr(name string) string {
 
 var (
 	capitalEn = []string{"What is the capital {of}?", "Capital {of}?", "Which city is the capital {of}?", "Do you know the capital {of}?", "Tell me the capital {of}.", "The capital {of}?",
-		"Give me the capital {of}.", "I would like to know the capital {of}.", "Do you know what the capital {of} is?", "Please tell me the capital {of}.", "What's the capital {of}?", "Could you give me the capital {of}?"}
+		"Give me the capital {of}.", "I would like to know the capital {of}.", "Do you know what the capital {of} is?", "Please tell me the capital {of}.", "What's the capital {of}?", "{N}'s capital?", "What is {N}'s capital?", "Which city is {N}'s capital?", "Could you give me the capital {of}?"}
 	capitalHeldEn = []string{"Name the capital {of}.", "Can you tell me the capital {of}?"}
 	capitalFr     = []string{"Quelle est la capitale {of} ?", "Capitale {of} ?", "Quelle ville est la capitale {of} ?", "Connais-tu la capitale {of} ?", "Donne-moi la capitale {of}.", "La capitale {of} ?",
-		"Dis-moi la capitale {of}.", "J'aimerais connaître la capitale {of}.", "Sais-tu quelle est la capitale {of} ?", "Indique la capitale {of}.", "C'est quoi la capitale {of} ?", "Pourrais-tu me donner la capitale {of} ?"}
+		"Dis-moi la capitale {of}.", "J'aimerais connaître la capitale {of}.", "Sais-tu quelle est la capitale {of} ?", "Indique la capitale {of}.", "C'est quoi la capitale {of} ?", "C'est quoi, la capitale {of} ?", "La capitale {of}, c'est quoi ?", "Quelle est donc la capitale {of} ?", "Pourrais-tu me donner la capitale {of} ?"}
 	capitalHeldFr = []string{"Cite la capitale {of}.", "Peux-tu me dire la capitale {of} ?"}
 )
 
@@ -115,7 +115,7 @@ func (s *sheet) capitalAnswer(c country) string {
 // capital asks for a capital; the test split words it otherwise.
 func (s *sheet) capital() {
 	c := pick(s.rng, s.countries())
-	s.turn(s.careless(s.capitalOf(c.of)), s.capitalAnswer(c), c.capital)
+	s.turn(s.careless(s.wrapped(s.capitalOf(c.of))), s.capitalAnswer(c), c.capital)
 }
 
 // capitalOf asks for the capital of a country or of what is none.
@@ -124,7 +124,7 @@ func (s *sheet) capitalOf(of string) string {
 	if s.held() {
 		ask = s.both(capitalHeldEn, capitalHeldFr)
 	}
-	return fill(pick(s.rng, ask), "of", of)
+	return fill(pick(s.rng, ask), "of", of, "N", strings.TrimPrefix(of, "of "))
 }
 
 // more asks for another capital in short, as the second question of a talk does.

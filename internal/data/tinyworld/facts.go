@@ -37,10 +37,10 @@ func parseFacts(text string) []fact {
 const (
 	whoFr = "Qui est {X} ? | C'est qui, {X} ? | Parle-moi {de} {X}. | Tu connais {X} ? | Qui est {X} dans le roman ? | Sais-tu qui est {X} ? | Dis-moi qui est {X}. | Mais qui est {X} ? | " +
 		"J'aimerais savoir qui est {X}. | Explique-moi qui est {X}. | Que peux-tu dire {de} {X} ? | Que sait-on {de} {X} ? | " +
-		"Qui peut bien être {X} ? | C'est qui {X} ? | Pourrais-tu me dire qui est {X} ? | Que sais-tu au sujet {de} {X} ? | Dis-moi donc qui est {X}. || Peux-tu me dire qui est {X} ? | Qui donc est {X} ?"
+		"Qui peut bien être {X} ? | C'est qui {X} ? | {X} ? | {X}, c'est qui ? | {X}, qui est-ce ? | Qui est ce {X} ? | Et {X}, qui est-ce ? | Pourrais-tu me dire qui est {X} ? | Que sais-tu au sujet {de} {X} ? | Dis-moi donc qui est {X}. || Peux-tu me dire qui est {X} ? | Qui donc est {X} ?"
 	whoEn = "Who is {X}? | Tell me about {X}. | Do you know {X}? | Who is {X} in the novel? | Do you know who {X} is? | Tell me who {X} is. | And who is {X}? | " +
 		"I would like to know who {X} is. | Explain to me who {X} is. | What can you say about {X}? | What is known about {X}? | " +
-		"Who could {X} be? | Could you tell me who {X} is? | Who would {X} be? | Who's {X}? | Please tell me who {X} is. || Can you tell me who {X} is? | Who might {X} be?"
+		"Who could {X} be? | Could you tell me who {X} is? | Who would {X} be? | Who's {X}? | {X}? | {X}, who is that? | {X}: who is it? | Who is this {X}? | And {X}, who is that? | Please tell me who {X} is. || Can you tell me who {X} is? | Who might {X} be?"
 )
 
 func parseWording(questions, answer, who string) wording {
@@ -94,12 +94,23 @@ func (s *sheet) question(w *wording) string {
 		return pick(s.rng, w.held)
 	}
 	q := pick(s.rng, w.ask)
-	wraps := s.both([]string{"{q}", "{q}", "{q}", "Question: {q}", "Tell me: {q}", "Hello. {q}", "Please: {q}", "Another question: {q}", "{q} Please answer."},
-		[]string{"{q}", "{q}", "{q}", "Question : {q}", "Dis-moi : {q}", "Bonjour. {q}", "S'il te plaît : {q}", "Une autre question : {q}", "{q} Réponds-moi."})
 	if s.held() {
-		wraps = s.both([]string{"One more question: {q}", "Please answer: {q}"}, []string{"Encore une question : {q}", "Réponds : {q}"})
+		wraps := s.both([]string{"One more question: {q}", "Please answer: {q}"}, []string{"Encore une question : {q}", "Réponds : {q}"})
+		return fill(pick(s.rng, wraps), "q", q)
 	}
-	return s.careless(fill(pick(s.rng, wraps), "q", q))
+	return s.careless(s.wrapped(q))
+}
+
+// wrapped puts around a question what people say with it: {q} is the question, {l} begins small, {t} is without its last point.
+func (s *sheet) wrapped(q string) string {
+	if s.held() || s.odds(1, 2) {
+		return q
+	}
+	wraps := s.both([]string{"Question: {q}", "Tell me: {q}", "Hello. {q}", "Please: {q}", "Another question: {q}", "{q} Please answer.", "So {l}", "So, {l}", "Well, {l}", "And {l}", "Now {l}", "Okay, {l}", "Hey, {l}",
+		"Hi. {q}", "Hi, {l}", "Say, {l}", "My question is: {l}", "{t}, please?", "{t}, then?", "{t} exactly?", "{t}, exactly?", "{t} again?", "{q} I want to know.", "{q} Thanks.", "Quick question: {l}"},
+		[]string{"Question : {q}", "Dis-moi : {q}", "Bonjour. {q}", "S'il te plaît : {q}", "Une autre question : {q}", "{q} Réponds-moi.", "Alors, {l}", "Alors {l}", "Et {l}", "Bon, {l}", "Dis, {l}", "Eh bien, {l}",
+			"Salut. {q}", "Salut, {l}", "Ma question : {l}", "{t}, s'il te plaît ?", "{t}, déjà ?", "{t}, au juste ?", "{t}, donc ?", "{t} exactement ?", "{q} Je veux savoir.", "{q} Merci.", "Petite question : {l}"})
+	return fill(pick(s.rng, wraps), "q", q, "l", lower(q), "t", strings.TrimRight(q, " ?.!"))
 }
 
 // careless now and then types a question as people do who are in a hurry: without its last point, without capitals, without the blank that French

@@ -7,34 +7,35 @@ import (
 )
 
 // freshText rewords the questions that people try first. It was written before the last sitting of the model inside and asked once, after it: the wordings that
-// acceptance holds back were met several times on the way to that model, and its training got wordings close to those it missed.
+// acceptance holds back were met several times on the way to that model, and its training got wordings close to those it missed. A sitting after this list has been
+// asked takes another list.
 //
 //	question of acceptance | other wordings
 const freshText = `
-Who is Passepartout? | I wonder who Passepartout is. | Who exactly is Passepartout? | Any idea who Passepartout is? | Passepartout, who is that? | Let me know who Passepartout is.
-Who is Fix? | Who exactly is Fix? | Remind me who Fix is. | So who is Fix? | Who is this Fix? | Do you happen to know who Fix is? | Fix, who is he?
-Qui est Passepartout ? | Passepartout, c'est qui ? | Qui est ce Passepartout ? | Passepartout, qui est-ce ? | Je me demande qui est Passepartout. | Tu sais qui est Passepartout ?
-Qui est Fix ? | Fix, c'est qui ? | Qui est ce Fix ? | Rappelle-moi qui est Fix. | Alors, qui est Fix ? | Tu peux me dire qui est Fix ?
-Qui est Phileas Fogg ? | Phileas Fogg, c'est qui ? | Qui est ce Phileas Fogg ? | Qui est au juste Phileas Fogg ? | Je voudrais savoir qui est Phileas Fogg.
-Hi | Hello, friend | Good morning to you | Hey you | Hello, TinyLoop | Hi, TinyLoop! | A very good day to you
-Bonjour | Bonjour, TinyLoop | Bonjour à tous | Salut, mon ami | Bonsoir à toi | Coucou toi
-Count | Count, will you? | Please count a bit. | Could you count, please? | Let's count.
-Compte | Compte donc. | Pourrais-tu compter ? | Veux-tu compter ? | Compte, je te prie.
-The meaning of life is | What is the point of life? | So what is the meaning of life? | What does life mean?
-Who are you? | Who am I talking to? | Your name? | Who are you, then? | So who are you?
-Qui es-tu ? | À qui est-ce que je parle ? | Ton nom ? | C'est quoi, ton nom ? | Alors, qui es-tu ? | Qui êtes-vous ?
-What can you do? | What can you do, exactly? | So what can you do? | What sort of things can you do? | What can I ask you?
-Que sais-tu faire ? | Que sais-tu faire, au juste ? | Alors, que sais-tu faire ? | Qu'est-ce que tu sais faire ? | Que puis-je te demander ?
-Thanks | Thanks, friend | Thank you, TinyLoop | Thanks for that | Thank you kindly | Thanks!
-Merci | Merci, mon ami | Merci, TinyLoop | Merci pour tout | Je te remercie beaucoup
-Count to 5. | Count to five. | Count until 5. | I want you to count to 5. | Let's count to 5.
-Compte jusqu'à 5. | Compte jusqu'à cinq. | Compte donc jusqu'à 5. | Pourrais-tu compter jusqu'à 5 ?
-Capital of France? | France's capital? | Which city is France's capital? | What city is the capital of France?
-Capital of Spain? | Remind me of the capital of Spain. | Spain's capital?
-Capital of Italy? | So what is the capital of Italy? | Italy's capital? | What is Italy's capital?
-Capitale de la France ? | C'est quoi, la capitale de la France ? | Quelle est donc la capitale de la France ? | Rappelle-moi la capitale de la France.
-Capitale de l'Espagne ? | La capitale de l'Espagne, c'est quoi ? | Quelle est la capitale de l'Espagne, déjà ?
-Capitale de l'Italie ? | C'est quoi, la capitale de l'Italie ? | Je voudrais connaître la capitale de l'Italie.
+Who is Passepartout? | Give me a short portrait of Passepartout. | Introduce Passepartout to me. | Describe Passepartout. | I have forgotten who Passepartout is. | Kindly say who Passepartout is.
+Who is Fix? | Describe Fix. | I have forgotten who Fix is. | What sort of man is Fix? | Introduce Fix to me. | Kindly tell me who Fix is.
+Qui est Passepartout ? | Décris Passepartout. | J'ai oublié qui est Passepartout. | Présente-moi Passepartout. | Quel genre d'homme est Passepartout ?
+Qui est Fix ? | Décris Fix. | J'ai oublié qui est Fix. | Présente-moi Fix. | Qui est-ce donc que Fix ?
+Qui est Phileas Fogg ? | Décris Phileas Fogg. | Présente-moi Phileas Fogg. | J'ai oublié qui est Phileas Fogg.
+Hi | Hiya | Hello everyone | Hi to you too | Good morning, friend | Yo | Hey hey
+Bonjour | Bonsoir, mon ami | Bonjour bonjour | Salut la machine | Bien bonjour à toi
+Count | Do count. | Count on. | I would like you to count. | Show me how you count.
+Compte | Compte maintenant. | J'aimerais que tu comptes. | Montre-moi comment tu comptes.
+The meaning of life is | What does life mean? | What is our life for? | What gives life a meaning? | What should one live for?
+Who are you? | Who is speaking? | State your name. | May I know your name? | What are you called? | Whom do I speak with?
+Qui es-tu ? | Qui parle ? | Puis-je savoir ton nom ? | Comment dois-je t'appeler ? | Tu es quoi, au fond ?
+What can you do? | What are you useful for? | List your skills. | What tasks can you do? | How could you be useful to me? | What are your talents?
+Que sais-tu faire ? | À quoi es-tu utile ? | Quels sont tes talents ? | Que pourrais-tu faire pour moi ? | Énumère ce que tu sais faire.
+Thanks | Thanks, I appreciate it | Thank you indeed | Thanks a million | That is kind, thank you | Very kind of you
+Merci | Merci, c'est gentil | Merci à toi | Je t'en remercie | Merci, vraiment | C'est gentil, merci
+Count to 5. | Please go on up to 5. | Give me the numbers from 1 to 5. | Start at 1 and stop at 5. | Count: 1 to 5.
+Compte jusqu'à 5. | Donne-moi les nombres de 1 à 5. | Compte, et arrête-toi à 5. | Récite les nombres jusqu'à 5.
+Capital of France? | What would the capital of France be? | France: which city is the capital? | I forgot the capital of France. | Which town is the capital of France?
+Capital of Spain? | I forgot the capital of Spain. | What might the capital of Spain be? | Spain: the capital, please.
+Capital of Italy? | State the capital of Italy. | Which town is the capital of Italy? | Do tell me the capital of Italy.
+Capitale de la France ? | Quelle serait la capitale de la France ? | J'ai oublié la capitale de la France. | Écris la capitale de la France.
+Capitale de l'Espagne ? | J'ai oublié la capitale de l'Espagne. | Quelle ville sert de capitale à l'Espagne ?
+Capitale de l'Italie ? | Écris la capitale de l'Italie. | Quelle serait la capitale de l'Italie ?
 `
 
 // carelessly is a question as people type it who leave out capitals and points.

@@ -126,7 +126,7 @@ func (s *sheet) farPerson() (q, a, key string) {
 // stranger asks about a name that nobody knows, which the refusal writes as the question does.
 func (s *sheet) stranger(question, name string) (q, a, key string) {
 	last := name[strings.LastIndexByte(name, ' ')+1:] // "le pays de Vrib" is asked about as "du pays de Vrib"
-	if q = s.careless(question); !strings.Contains(q, last) {
+	if q = s.careless(s.wrapped(question)); !strings.Contains(q, last) {
 		name = strings.ToLower(name)
 	}
 	if s.fr {

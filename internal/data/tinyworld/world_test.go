@@ -245,7 +245,7 @@ func TestSetsAreHeldOut(t *testing.T) {
 		for _, split := range []data.Split{data.Train, data.Valid} {
 			n := uint64(2500)
 			if f == "chat" || f == "verne" { // each of many wordings is rare
-				n = 8000
+				n = 16000
 			}
 			for i := range n {
 				d, err := w.Doc(&Options{Seed: 9, Split: split}, f, i)
