@@ -82,18 +82,20 @@ func (b *bed) submit(ctx context.Context, e *engine.Engine, requests, prompt, to
 		ids[i] = token(i, b.m.Spec.Vocab)
 	}
 	g := &group{begin: time.Now(), at: make([][]time.Time, requests)}
-	ends := make(chan error, requests)
+	ends, all := make(chan error, requests), make(chan struct{})
 	sinks := make([]sink, requests)
 	waiting := requests // of the engine's goroutine: requests without a token yet
 	var before, after runtime.MemStats
 	for i := range sinks {
 		most := min(b.m.Spec.Context-prompt, streamTokens(requests, tokens))
-		sinks[i] = sink{at: make([]time.Time, 0, most), ends: ends, waiting: &waiting, before: &before, left: tokens}
+		sinks[i] = sink{at: make([]time.Time, 0, most), ends: ends, all: all, waiting: &waiting, before: &before, left: tokens}
 		r := &engine.Request{Prompt: ids, MaxTokens: most, Loops: b.loops, IgnoreStop: true}
 		if err := e.Submit(ctx, r, &sinks[i]); err != nil {
+			close(all)
 			return nil, err
 		}
 	}
+	close(all)
 	for range requests {
 		if err := <-ends; err != nil {
 			return nil, err
@@ -111,12 +113,15 @@ func (b *bed) submit(ctx context.Context, e *engine.Engine, requests, prompt, to
 type sink struct {
 	at      []time.Time
 	ends    chan<- error
+	all     <-chan struct{} // closed when every request has been submitted
 	waiting *int
 	before  *runtime.MemStats
 	left    int // tokens to come once nobody waits
 }
 
-func (s *sink) Started()                       {}
+// Started keeps the engine until all requests are there: on a busy machine the first would otherwise be through before the last has come.
+func (s *sink) Started() { <-s.all }
+
 func (s *sink) PromptToken(int, sample.Choice) {}
 
 // Token takes the time after the counts, which stop the world: a first token that is late makes the window of the rate shorter, not longer.
