@@ -48,6 +48,9 @@ type DataGenCmd struct {
 func (c *DataGenCmd) Run(io *IO) error {
 	w := tinyworld.New()
 	if c.Set != "" {
+		if err := c.fixed(); err != nil {
+			return err
+		}
 		return c.write(io, func(out writer) error { return writeSet(w, c.Set, out) })
 	}
 	o, err := c.options()
@@ -67,6 +70,19 @@ func (c *DataGenCmd) Run(io *IO) error {
 	for _, f := range tinyworld.Families() {
 		if n := counts[f]; n.Docs > 0 {
 			fmt.Fprintf(io.Err, "%-8s %8d documents %10s of text\n", f, n.Docs, size(n.Text))
+		}
+	}
+	return nil
+}
+
+// fixed refuses flags that say something about documents where the set says it all.
+func (c *DataGenCmd) fixed() error {
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{{"seed", c.Seed != 0}, {"docs", c.Docs != 0}, {"bytes", c.Bytes != ""}, {"split", c.Split != "train"}, {"lang", c.Lang != ""}, {"form", c.Form != ""}, {"mix", len(c.Mix) > 0}} {
+		if f.given {
+			return fault.New(fault.Invalid, f.name, "--set %s is always the same documents: --%s does not apply", c.Set, f.name)
 		}
 	}
 	return nil

@@ -45,6 +45,7 @@ func TestData(t *testing.T) {
 		{"gen --docs 5 --mix chain=1 --lang fr --form text -o -", `^(\{.*"family":"chain".*"lang":"fr".*\}\n){5}$`, ""},
 		{"gen --bytes 2k --split test -o -", `"split":"test"`, ""},
 		{"gen --set acceptance -o acceptance.jsonl", "", ""},
+		{"! gen --set fresh --docs 5 -o acceptance.jsonl", "", "--set fresh is always the same documents: --docs does not apply"},
 		{"! gen -o x.jsonl", "", "no size: give a number of documents or of bytes"},
 		{"! gen --bytes 3x -o x.jsonl", "", `--bytes is "3x"`},
 		{"! gen --docs=-1 -o x.jsonl", "", `--docs must be 1 or more, not -1`},

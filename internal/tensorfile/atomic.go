@@ -16,7 +16,7 @@ import (
 
 // WriteAtomic writes a file so that its name always stands for a whole one: body fills a temporary file in the same folder, which is synced and
 // then renamed over path, or over what a symbolic link of that name leads to. After an error path is as it was and the temporary file is gone. A reader that has the
-// old file mapped keeps it.
+// old file mapped keeps it. What is no file, as a device or a pipe, is written to as it stands.
 func WriteAtomic(path string, body func(w io.Writer) error) (err error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		if target, err := filepath.EvalSymlinks(path); err == nil {
@@ -25,6 +25,8 @@ func WriteAtomic(path string, body func(w io.Writer) error) (err error) {
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return pathError(fault.Invalid, codeDirectory, "%s is a folder, expected the name of a file to write", path)
+	} else if err == nil && !info.Mode().IsRegular() {
+		return writeThrough(path, body)
 	}
 	folder := filepath.Dir(path)
 	f, err := os.OpenFile(filepath.Join(folder, tempName()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -48,6 +50,23 @@ func WriteAtomic(path string, body func(w io.Writer) error) (err error) {
 		return writeFault(path, err)
 	}
 	return syncFolder(folder)
+}
+
+// writeThrough writes to a device or a pipe, which has a reader of its own and must not be replaced by a file.
+func writeThrough(path string, body func(w io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return writeFault(path, err)
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	if err := body(w); err != nil {
+		f.Close()
+		return bodyFault(path, path, err)
+	}
+	if err := errors.Join(w.Flush(), f.Close()); err != nil {
+		return writeFault(path, err)
+	}
+	return nil
 }
 
 func finishFile(f *os.File, w *bufio.Writer) error {
