@@ -23,9 +23,11 @@ func WriteAtomic(path string, body func(w io.Writer) error) (err error) {
 			path = target
 		}
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	switch info, err := os.Stat(path); {
+	case err != nil: // a new file
+	case info.IsDir():
 		return pathError(fault.Invalid, codeDirectory, "%s is a folder, expected the name of a file to write", path)
-	} else if err == nil && !info.Mode().IsRegular() {
+	case !info.Mode().IsRegular():
 		return writeThrough(path, body)
 	}
 	folder := filepath.Dir(path)

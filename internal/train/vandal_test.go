@@ -49,12 +49,19 @@ func TestTooLargeIsRefusedBeforeMemoryIsTaken(t *testing.T) {
 	}
 }
 
-func TestDamageIsSeen(t *testing.T) {
-	w := newWorld(t, tinyworld.Share{Family: "town", Weight: 1})
-	c := w.config(4)
+// finished is a run of four steps with checkpoints at two and four.
+func finished(t *testing.T) (w *world, c Config, dir string) {
+	t.Helper()
+	w = newWorld(t, tinyworld.Share{Family: "town", Weight: 1})
+	c = w.config(4)
 	c.Save.Every = 2
-	whole := filepath.Join(t.TempDir(), "run")
-	w.do(t, c, whole, Options{}, nil)
+	dir = filepath.Join(t.TempDir(), "run")
+	w.do(t, c, dir, Options{}, nil)
+	return w, c, dir
+}
+
+func TestDamageIsSeen(t *testing.T) {
+	w, c, whole := finished(t)
 	c.Steps = 6
 	for _, suffix := range []string{modelSuffix, stateSuffix} {
 		dir := filepath.Join(t.TempDir(), "run")
@@ -271,11 +278,7 @@ func TestStateIsChecked(t *testing.T) {
 
 // TestLostCheckpoints: a run whose checkpoints somebody removed does not begin again over the weights that are left of it.
 func TestLostCheckpoints(t *testing.T) {
-	w := newWorld(t, tinyworld.Share{Family: "town", Weight: 1})
-	c := w.config(4)
-	c.Save.Every = 2
-	whole := filepath.Join(t.TempDir(), "run")
-	w.do(t, c, whole, Options{}, nil)
+	w, c, whole := finished(t)
 	for name, pattern := range map[string]string{"all": "step-*", "states": "step-*" + stateSuffix} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")

@@ -138,20 +138,21 @@ func (s *sheet) count() {
 		n = s.from(21, 30)
 	}
 	s.level((n + 4) / 5)
-	up := counted(1, n)
+	numbers := counted(1, n)
+	var q string
 	if s.odds(3, 4) {
-		q := pick(s.rng, []string{"Count to %d.", "Count from 1 to %d.", "Please count to %d.", "Can you count to %d?", "Count from one to %d, please.",
+		q = pick(s.rng, []string{"Count to %d.", "Count from 1 to %d.", "Please count to %d.", "Can you count to %d?", "Count from one to %d, please.",
 			"Now count from 1 to %d.", "Say the numbers up to %d.", "Count up from 1 to %d.", "Go up to %d."})
 		if s.fr {
 			q = pick(s.rng, []string{"Compte jusqu'à %d.", "Compte de 1 à %d.", "Peux-tu compter jusqu'à %d ?", "Compte jusqu'à %d, s'il te plaît.",
 				"Sais-tu compter jusqu'à %d ?", "Tu peux compter jusqu'à %d ?", "Dis les nombres jusqu'à %d.", "Va jusqu'à %d."})
 		}
-		s.turn(s.careless(s.wrapped(s.inWords(fmt.Sprintf(q, n), n))), strings.Join(up, ", ")+".", strings.Join(up, ", "))
-		return
+	} else {
+		q = s.say("Count down from %d.", "Compte à rebours à partir de %d.")
+		slices.Reverse(numbers)
 	}
-	slices.Reverse(up)
-	q := s.say("Count down from %d.", "Compte à rebours à partir de %d.")
-	s.turn(s.careless(s.wrapped(s.inWords(fmt.Sprintf(q, n), n))), strings.Join(up, ", ")+".", strings.Join(up, ", "))
+	out := strings.Join(numbers, ", ")
+	s.turn(s.typed(s.inWords(fmt.Sprintf(q, n), n)), out+".", out)
 }
 
 // inWords now and then writes the number n of a question as a word.

@@ -115,7 +115,7 @@ func (s *sheet) capitalAnswer(c country) string {
 // capital asks for a capital; the test split words it otherwise.
 func (s *sheet) capital() {
 	c := pick(s.rng, s.countries())
-	s.turn(s.careless(s.wrapped(s.capitalOf(c.of))), s.capitalAnswer(c), c.capital)
+	s.turn(s.typed(s.capitalOf(c.of)), s.capitalAnswer(c), c.capital)
 }
 
 // capitalOf asks for the capital of a country or of what is none.

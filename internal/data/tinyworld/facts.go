@@ -98,8 +98,11 @@ func (s *sheet) question(w *wording) string {
 		wraps := s.both([]string{"One more question: {q}", "Please answer: {q}"}, []string{"Encore une question : {q}", "Réponds : {q}"})
 		return fill(pick(s.rng, wraps), "q", q)
 	}
-	return s.careless(s.wrapped(q))
+	return s.typed(q)
 }
+
+// typed is a question as one person or another types it.
+func (s *sheet) typed(q string) string { return s.careless(s.wrapped(q)) }
 
 // wrapped puts around a question what people say with it: {q} is the question, {l} begins small, {t} is without its last point.
 func (s *sheet) wrapped(q string) string {

@@ -47,7 +47,7 @@ func (s *sheet) askAbout(p *person) {
 		p = &s.w.people[s.below(len(s.w.people))]
 		a, q = s.about(p)
 	}
-	s.turn(s.careless(s.wrapped(q)), s.state(p, a, 0), a.value(s.w, p, s.fr))
+	s.turn(s.typed(q), s.state(p, a, 0), a.value(s.w, p, s.fr))
 }
 
 func town(s *sheet) {

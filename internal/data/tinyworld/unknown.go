@@ -96,10 +96,7 @@ func (s *sheet) noPlace() (q, a, key string) {
 	}
 	en, fr := k[0]+n, k[1]+n
 	if s.fr {
-		of := "de " + fr
-		if strings.HasPrefix(fr, "le ") {
-			of = "du " + strings.TrimPrefix(fr, "le ")
-		}
+		of := ofFr(fr)
 		return s.stranger(pick(s.rng, []string{s.capitalOf(of), s.capitalOf(of), "Où se trouve " + fr + " ?", "Combien d'habitants a " + fr + " ?"}), fr)
 	}
 	return s.stranger(pick(s.rng, []string{s.capitalOf("of " + en), s.capitalOf("of " + en), "Where is " + en + "?", "How many people live on " + en + "?"}), en)
@@ -126,13 +123,10 @@ func (s *sheet) farPerson() (q, a, key string) {
 // stranger asks about a name that nobody knows, which the refusal writes as the question does.
 func (s *sheet) stranger(question, name string) (q, a, key string) {
 	last := name[strings.LastIndexByte(name, ' ')+1:] // "le pays de Vrib" is asked about as "du pays de Vrib"
-	if q = s.careless(s.wrapped(question)); !strings.Contains(q, last) {
+	if q = s.typed(question); !strings.Contains(q, last) {
 		name = strings.ToLower(name)
 	}
-	if s.fr {
-		return q, "Je ne sais pas : je ne connais pas " + name + ".", "Je ne sais pas"
-	}
-	return q, "I do not know: I have never heard of " + name + ".", "I do not know"
+	return q, s.say("I do not know: I have never heard of ", "Je ne sais pas : je ne connais pas ") + name + ".", s.notKnown()
 }
 
 // noPerson asks what the town's people are asked, of someone who is not there.
@@ -160,11 +154,11 @@ func (s *sheet) noFact() (q, a, key string) {
 		list = s.say(wishesEn, wishesFr)
 	}
 	q = s.careless(s.wish(pick(s.rng, strings.Split(list, "|"))))
-	if s.fr {
-		return q, "Je ne sais pas : je n'ai rien appris là-dessus.", "Je ne sais pas"
-	}
-	return q, "I do not know: I have learned nothing about that.", "I do not know"
+	return q, s.say("I do not know: I have learned nothing about that.", "Je ne sais pas : je n'ai rien appris là-dessus."), s.notKnown()
 }
+
+// notKnown is what every refusal begins with.
+func (s *sheet) notKnown() string { return s.say("I do not know", "Je ne sais pas") }
 
 // wish fills what people ask of larger models with a subject.
 func (s *sheet) wish(q string) string {
